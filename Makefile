@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: MIT
+# One Makefile for everything; objects and products go to $(O).
+#   make            build            make check   all tests (root)
+#   make demo       the main job     make deps    install the Debian packages
+#   make help       the rest
+O ?= build
+CC ?= gcc
+CLANG ?= clang
+BPFTOOL ?= $(shell command -v bpftool || echo /usr/sbin/bpftool)
+PKG_CONFIG ?= pkg-config
+DESTDIR ?=
+PREFIX ?= /usr/local
+BINDIR ?= $(PREFIX)/bin
+INCLUDEDIR ?= $(PREFIX)/include
+MULTIARCH := $(shell $(CC) -print-multiarch 2>/dev/null)
+LIBDIR ?= $(PREFIX)/lib$(if $(MULTIARCH),/$(MULTIARCH))
+PRELOADDIR ?= $(LIBDIR)/pincap
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+DOCDIR ?= $(PREFIX)/share/doc/pincap
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1)
+
+ifeq ($(V),1)
+Q =
+msg =
+else
+Q = @
+msg = @printf '  %-7s %s\n' '$(1)' '$(patsubst $(O)/%,%,$(2))';
+endif
+
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Werror
+CFLAGS ?= -O2 -g
+HARDEN := -fstack-protector-strong -fcf-protection
+# _FORTIFY_SOURCE needs optimisation
+HARDEN += $(if $(filter -O0,$(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+override CFLAGS := -std=gnu11 -D_GNU_SOURCE $(WARN) $(HARDEN) $(CFLAGS) -I. -I$(O) \
+	-DPINCAP_VERSION='"$(VERSION)"' -DPINCAP_LIBDIR='"$(PRELOADDIR)"'
+override LDFLAGS := -Wl,-z,relro,-z,now $(LDFLAGS)
+BPF_CFLAGS := -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -Ibpf -Wall -Wextra \
+	-Wno-unused-parameter -Werror $(if $(MULTIARCH),-idirafter /usr/include/$(MULTIARCH))
+
+# Lazily, so that `make deps` works before there is a pkg-config.
+CLI_LIBS = $(shell $(PKG_CONFIG) --libs libbpf libcgroup jansson libsystemd)
+HIP_CFLAGS := -D__HIP_PLATFORM_AMD__
+
+include userspace/sources.mk
+include tests/tests.mk
+
+.DELETE_ON_ERROR:
+.SECONDARY:
+.PHONY: all
+.DEFAULT_GOAL := all
+
+PRODUCTS := $(O)/pincap $(O)/libpincap.so $(O)/libpincap.a $(O)/libpincap-preload.so $(O)/libpincap.pc
+all: $(PRODUCTS)
+
+# ---- eBPF ----
+
+$(O)/%.raw.o: bpf/%.bpf.c
+	$(call msg,BPF,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MT $@ -MF $(@:.o=.d) -c $< -o $@
+
+$(O)/%.bpf.o: $(O)/%.raw.o
+	$(call msg,LINK,$@)
+	$(Q)$(BPFTOOL) gen object $@ $<
+
+$(O)/%.skel.h: $(O)/%.bpf.o
+	$(call msg,SKEL,$@)
+	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf >$@
+
+$(O)/userspace/control/kernel_load.o: $(O)/pincap.skel.h
+
+# ---- C ----
+
+$(O)/%.o: %.c
+	$(call msg,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $($(*D)_CFLAGS) -MMD -MP -c $< -o $@
+
+$(O)/%.pic.o: %.c
+	$(call msg,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c $< -o $@
+
+$(O)/pincap: $(CLI_OBJS)
+	$(call msg,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CLI_LIBS)
+
+$(O)/libpincap.so.1: $(LIB_OBJS) userspace/lib/libpincap.map
+	$(call msg,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-z,defs -Wl,-soname,libpincap.so.1 \
+		-Wl,--version-script=userspace/lib/libpincap.map -o $@ $(LIB_OBJS)
+
+$(O)/libpincap.so: $(O)/libpincap.so.1
+	$(Q)ln -sf libpincap.so.1 $@
+
+$(O)/libpincap.a: $(LIB_OBJS)
+	$(call msg,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(O)/libpincap-preload.so: $(PRELOAD_OBJS) userspace/lib/libpincap-preload.map
+	$(call msg,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-z,defs \
+		-Wl,--version-script=userspace/lib/libpincap-preload.map -o $@ $(PRELOAD_OBJS)
+
+$(O)/libpincap.pc: userspace/lib/libpincap.pc.in Makefile
+	@mkdir -p $(@D)
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
+		-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' $< >$@
+
+# ---- people ----
+
+.PHONY: install uninstall deps demo check bench-admission format lint clean help
+install: all
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PRELOADDIR) \
+		$(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(DOCDIR)
+	install -m 755 $(O)/pincap $(DESTDIR)$(BINDIR)/pincap
+	install -m 644 $(O)/libpincap.so.1 $(DESTDIR)$(LIBDIR)/libpincap.so.1
+	ln -sf libpincap.so.1 $(DESTDIR)$(LIBDIR)/libpincap.so
+	install -m 644 $(O)/libpincap.a $(DESTDIR)$(LIBDIR)/libpincap.a
+	install -m 644 $(O)/libpincap-preload.so $(DESTDIR)$(PRELOADDIR)/libpincap-preload.so
+	install -m 644 userspace/lib/pincap.h $(DESTDIR)$(INCLUDEDIR)/pincap.h
+	install -m 644 $(O)/libpincap.pc $(DESTDIR)$(LIBDIR)/pkgconfig/libpincap.pc
+	install -m 644 README.md LICENSE $(DESTDIR)$(DOCDIR)/
+	install -d $(DESTDIR)$(UNITDIR)
+	sed 's|@BINDIR@|$(BINDIR)|' configs/systemd/pincap.service.in \
+		>$(DESTDIR)$(UNITDIR)/pincap.service
+
+uninstall:
+	rm -f $(DESTDIR)$(BINDIR)/pincap $(DESTDIR)$(LIBDIR)/libpincap.so.1 \
+		$(DESTDIR)$(LIBDIR)/libpincap.so $(DESTDIR)$(LIBDIR)/libpincap.a \
+		$(DESTDIR)$(PRELOADDIR)/libpincap-preload.so $(DESTDIR)$(INCLUDEDIR)/pincap.h \
+		$(DESTDIR)$(LIBDIR)/pkgconfig/libpincap.pc $(DESTDIR)$(DOCDIR)/README.md \
+		$(DESTDIR)$(DOCDIR)/LICENSE $(DESTDIR)$(UNITDIR)/pincap.service
+	-rmdir $(DESTDIR)$(PRELOADDIR) $(DESTDIR)$(DOCDIR)
+
+deps:
+	tests/deps.sh
+
+# Where a package is missing these install it first, in a make of their own so
+# that pkg-config is asked afterwards.
+demo check bench-admission:
+	@tests/deps.sh --missing
+	@$(MAKE) --no-print-directory -f Makefile $@-run
+
+SOURCES = $(shell git ls-files '*.c' '*.h' 2>/dev/null)
+format:
+	clang-format -i $(SOURCES)
+
+TIDY_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. -I$(O) -DPINCAP_VERSION=\"0\" -DPINCAP_LIBDIR=\"\"
+lint: lint-format lint-cppcheck lint-tidy
+.PHONY: lint-format lint-cppcheck lint-tidy
+lint-format:
+	$(Q)clang-format --dry-run -Werror $(SOURCES)
+lint-cppcheck:
+	$(Q)cppcheck --quiet --std=c11 --error-exitcode=1 --inline-suppr -D__linux__ -D_GNU_SOURCE \
+		--enable=warning,performance,portability '-DLIBBPF_OPTS(t,n,...)=struct t n = { __VA_ARGS__ }' --suppressions-list=tests/cppcheck.txt \
+		-I. userspace tests
+lint-tidy: $(O)/pincap.skel.h
+	$(Q)printf '%s\n' $(filter userspace/%.c,$(SOURCES)) | xargs -P 2 -n 8 sh -c \
+		'clang-tidy --quiet "$$@" -- $(TIDY_CFLAGS)' sh
+
+clean:
+	rm -rf $(O)
+
+help:
+	@echo 'all              build the tool and the libraries in $$O (build)'
+	@echo 'demo             the main job: a loader on the real HIP runtime, with a budget and without'
+	@echo 'check            every test; ends with "N passed, N failed, N skipped"'
+	@echo 'bench-admission  cost of admission against a bare system call'
+	@echo 'deps             install the Debian packages that building and testing need'
+	@echo 'install          to $$DESTDIR$$PREFIX (/usr/local)'
+	@echo 'uninstall clean format lint'
+	@echo 'V=1 shows commands; O=DIR builds elsewhere; CC=clang'
+
+-include $(shell find $(O) -name '*.d' 2>/dev/null)

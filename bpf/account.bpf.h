@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
+/*
+ * The only code that writes a counter.
+ *
+ * A record remembers what its address space was last charged with, and where.
+ * Whoever learns something new re-reads absolute values under the record's lock,
+ * swaps cgroup and amounts as one, and after the unlock charges the difference.
+ * Each difference is applied exactly once, and additions commute, so that at
+ * rest the counters equal the kernel's whatever the order was.
+ */
+#ifndef PINCAP_ACCOUNT_BPF_H
+#define PINCAP_ACCOUNT_BPF_H
+
+#include "maps.bpf.h"
+
+struct amounts {
+	s64 locked;
+	s64 pinned;
+	s64 gpu;
+	s64 held;
+};
+
+enum sync_flags {
+	SYNC_WRITE_LOCKED = 1, /* the caller's context holds the mmap lock for writing */
+	SYNC_SETTLE = 2,       /* drop what the current thread has in flight */
+};
+
+static __always_inline void raise_peak(s64 *peak, s64 value)
+{
+	s64 seen = READ_ONCE(*peak);
+
+	/* Who loses four times in a row loses to higher values. */
+	for (int i = 0; i < 4 && value > seen; i++) {
+		s64 old = __sync_val_compare_and_swap(peak, seen, value);
+
+		if (old == seen)
+			return;
+		seen = old;
+	}
+}
+
+static __always_inline void add(s64 *counter, s64 *peak, s64 delta)
+{
+	s64 value;
+
+	if (!delta)
+		return;
+	value = __sync_fetch_and_add(counter, delta) + delta;
+	if (delta > 0)
+		raise_peak(peak, value);
+}
+
+/*
+ * Walks go through the map from a cgroup up to the root, so that a removed cgroup
+ * can still be uncharged. Each is a bpf_loop over one step, which the verifier
+ * checks once and not per level; a step returns 1 to end the walk.
+ */
+#define WALK(step, ctx)                                                           \
+	do {                                                                      \
+		if (bpf_loop(PINCAP_MAX_DEPTH, step, ctx, 0) >= PINCAP_MAX_DEPTH) \
+			STAT(too_deep);                                           \
+	} while (0)
+
+struct add_walk {
+	u64 cgid;
+	struct amounts d;
+};
+
+static long add_step(u32 i, struct add_walk *w)
+{
+	struct pincap_cgroup *cg = bpf_map_lookup_elem(&cgroups, &w->cgid);
+
+	if (!cg) {
+		STAT(cgroup_gone);
+		return 1;
+	}
+	add(&cg->current, &cg->peak, w->d.locked + w->d.pinned + w->d.gpu + w->d.held);
+	add(&cg->locked, &cg->peak_locked, w->d.locked);
+	add(&cg->pinned, &cg->peak_pinned, w->d.pinned);
+	add(&cg->gpu, &cg->peak_gpu, w->d.gpu);
+	add(&cg->held, &cg->peak_held, w->d.held);
+	w->cgid = cg->parent;
+	return !w->cgid;
+}
+
+/* Apply a difference from a cgroup up to the root. */
+static __noinline int chain_add(u64 cgid, struct amounts *d)
+{
+	struct add_walk w = { .cgid = cgid, .d = *d };
+
+	if (cgid && (d->locked | d->pinned | d->gpu | d->held))
+		WALK(add_step, &w);
+	return 0;
+}
+
+static __always_inline int cgroup_insert(u64 cgid, u64 parent, u32 level)
+{
+	struct pincap_cgroup cg = {
+		.parent = parent,
+		.level = level,
+		.limit = PINCAP_UNLIMITED,
+		.high = PINCAP_UNLIMITED,
+	};
+	long err = bpf_map_update_elem(&cgroups, &cgid, &cg, BPF_NOEXIST);
+
+	if (!err || err == -EEXIST)
+		return 0;
+	STAT(cgroups_full);
+	return -EAGAIN;
+}
+
+struct ensure_walk {
+	struct cgroup **ancestors;
+	u64 parent;
+	u32 level;
+	int err;
+};
+
+static long ensure_step(u32 i, struct ensure_walk *w)
+{
+	struct cgroup *cgrp = NULL;
+	u64 id;
+
+	bpf_probe_read_kernel(&cgrp, sizeof(cgrp), w->ancestors + i);
+	id = BPF_CORE_READ(cgrp, kn, id);
+	if (!id)
+		w->err = -EAGAIN;
+	else if (!bpf_map_lookup_elem(&cgroups, &id))
+		w->err = cgroup_insert(id, w->parent, i);
+	w->parent = id;
+	return w->err || i >= w->level;
+}
+
+/* Make sure that a cgroup and all above it have entries, root first, so that
+ * whoever finds an entry finds its ancestors. */
+static __noinline int cgroup_ensure(struct cgroup *cgrp)
+{
+	u64 cgid = cgroup_id_of(cgrp);
+	struct ensure_walk w = {};
+
+	if (bpf_map_lookup_elem(&cgroups, &cgid))
+		return 0;
+	w.level = cgrp->level;
+	if (w.level >= PINCAP_MAX_DEPTH) {
+		STAT(too_deep);
+		return -EAGAIN;
+	}
+	w.ancestors = (void *)cgrp + bpf_core_field_offset(struct cgroup, ancestors);
+	bpf_loop(PINCAP_MAX_DEPTH, ensure_step, &w, 0);
+	return w.err;
+}
+
+/* A new record, charged with nothing and to nobody yet. NULL: no room. */
+static __noinline struct pincap_process *process_new(struct mm_struct *mm)
+{
+	struct pincap_config *cfg = config_get();
+	u64 key = (u64)mm;
+	struct pincap_process p = {
+		.mm = key,
+		.birth = bpf_ktime_get_ns(),
+		.generation = cfg ? cfg->generation : 0,
+	};
+	struct task_struct *owner = mm->owner;
+	struct pincap_process *rec;
+
+	if (owner) {
+		p.tgid = owner->tgid;
+		bpf_probe_read_kernel(p.comm, sizeof(p.comm), owner->comm);
+	}
+	bpf_map_update_elem(&processes, &key, &p, BPF_NOEXIST);
+	rec = bpf_map_lookup_elem(&processes, &key); /* ours, or the one that came first */
+	if (!rec)
+		STAT(processes_full);
+	return rec;
+}
+
+static __always_inline struct pincap_process *process_get(struct mm_struct *mm)
+{
+	u64 key = (u64)mm;
+	struct pincap_process *rec = bpf_map_lookup_elem(&processes, &key);
+
+	return rec ? rec : process_new(mm);
+}
+
+/* What the current thread has in flight on this record, or NULL. */
+static __always_inline struct pincap_thread *thread_on(struct pincap_process *rec)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+	struct pincap_thread *t = bpf_map_lookup_elem(&threads, &tid);
+
+	return t && t->mm == rec->mm && t->birth == rec->birth ? t : NULL;
+}
+
+/* The current thread's entry, made to speak of this record. What it says of
+ * another one is void: that address space is gone, and its holds with it. */
+static __noinline struct pincap_thread *thread_get(u32 tid, struct pincap_process *rec)
+{
+	struct pincap_thread fresh = { .mm = rec->mm, .birth = rec->birth };
+	struct pincap_thread *t = bpf_map_lookup_elem(&threads, &tid);
+
+	if (t && t->mm == fresh.mm && t->birth == fresh.birth)
+		return t;
+	if (bpf_map_update_elem(&threads, &tid, &fresh, BPF_ANY)) {
+		STAT(threads_full);
+		return NULL;
+	}
+	return bpf_map_lookup_elem(&threads, &tid);
+}
+
+/* Pages that the kernel shows are no longer a promise: a rise seen in the asking
+ * thread consumes its hold, byte for byte. Returns what was consumed. Runs
+ * under the record's lock. */
+static __always_inline u64 consume(struct pincap_process *rec, u64 *in_flight, s64 rise)
+{
+	u64 take = *in_flight;
+
+	if (rise <= 0)
+		return 0;
+	if (take > (u64)rise)
+		take = rise;
+	*in_flight -= take;
+	rec->held -= take;
+	rec->in_flight -= take;
+	return take;
+}
+
+/*
+ * Read locked_vm. It changes under the mmap lock, whose release triggers a sync
+ * of its own before the lock is free. A reader from outside that met a writer in
+ * the middle would take the rise away from the thread whose hold it consumes, so
+ * it leaves the value to that sync. The record's lock, which that sync needs too,
+ * makes the second look conclusive.
+ */
+static __always_inline u64 read_locked(struct mm_struct *mm, u64 last, u32 flags)
+{
+	u64 locked;
+
+	if (flags & SYNC_WRITE_LOCKED)
+		return mm->locked_vm << page_shift;
+	if (mmap_write_locked(mm))
+		return last;
+	locked = READ_ONCE(mm->locked_vm) << page_shift;
+	return mmap_write_locked(mm) ? last : locked;
+}
+
+static __always_inline u64 read_pinned(struct mm_struct *mm)
+{
+	s64 pages = READ_ONCE(mm->pinned_vm.counter);
+
+	return pages > 0 ? (u64)pages << page_shift : 0;
+}
+
+/*
+ * The heart: bring a record up to date with its address space and its owner's
+ * cgroup. Returns 0; -ESRCH: the address space is gone; -EAGAIN: no room for the
+ * cgroup, or the process kept migrating (its attach event or the sweep comes).
+ */
+static __noinline int sync_record(struct mm_struct *mm, struct pincap_process *rec, u32 flags)
+{
+	struct pincap_thread *t = rec->in_flight ? thread_on(rec) : NULL;
+
+	for (int i = 0; i < 8; i++) {
+		struct cgroup *cgrp = owner_cgroup(mm);
+		u64 cgid = cgroup_id_of(cgrp), old_cgid, locked, pinned;
+		struct amounts d = {}, old = {}, now = {};
+
+		if (!cgid)
+			return 0; /* the owner is gone: exit_mmap or a new owner's sync follows */
+		if (cgroup_ensure(cgrp))
+			return -EAGAIN;
+
+		bpf_spin_lock(&rec->lock);
+		if (rec->mm != (u64)mm || !READ_ONCE(mm->mm_users.counter)) {
+			bpf_spin_unlock(&rec->lock);
+			return -ESRCH;
+		}
+		if (cgroup_id_of(owner_cgroup(mm)) != cgid) {
+			bpf_spin_unlock(&rec->lock);
+			continue;
+		}
+		old_cgid = rec->cgroup_id;
+		old.locked = rec->locked;
+		old.pinned = rec->pinned;
+		old.gpu = rec->gpu;
+		old.held = rec->held;
+		locked = read_locked(mm, rec->locked, flags);
+		pinned = read_pinned(mm);
+		if (t) {
+			consume(rec, &t->lock, (locked + pinned) - (rec->locked + rec->pinned));
+			if (flags & SYNC_SETTLE) {
+				rec->held -= t->lock;
+				rec->in_flight -= t->lock + t->driver;
+				t->lock = 0;
+				t->driver = 0;
+			}
+		}
+		rec->locked = locked;
+		rec->pinned = pinned;
+		rec->cgroup_id = cgid;
+		now.locked = locked;
+		now.pinned = pinned;
+		now.gpu = rec->gpu;
+		now.held = rec->held;
+		bpf_spin_unlock(&rec->lock);
+
+		if (old_cgid == cgid) {
+			d.locked = now.locked - old.locked;
+			d.pinned = now.pinned - old.pinned;
+			d.gpu = now.gpu - old.gpu;
+			d.held = now.held - old.held;
+			chain_add(cgid, &d);
+			return 0;
+		}
+		d.locked = -old.locked;
+		d.pinned = -old.pinned;
+		d.gpu = -old.gpu;
+		d.held = -old.held;
+		chain_add(old_cgid, &d);
+		chain_add(cgid, &now);
+		return 0;
+	}
+	STAT(sync_retries);
+	return -EAGAIN;
+}
+
+/* Look at an address space; one that never locked, pinned or asked has no record
+ * and gets none. */
+static __noinline int observe(struct mm_struct *mm, u32 flags)
+{
+	u64 key = (u64)mm;
+	struct pincap_process *rec = bpf_map_lookup_elem(&processes, &key);
+
+	if (!rec) {
+		if (!mm->locked_vm && !mm->pinned_vm.counter)
+			return 0;
+		rec = process_new(mm);
+		if (!rec)
+			return -EAGAIN;
+	}
+	return sync_record(mm, rec, flags);
+}
+
+static long drop_buffer(struct bpf_map *map, struct pincap_buffer_key *key,
+			struct pincap_buffer *buf, u64 *birth)
+{
+	if (key->birth == *birth)
+		bpf_map_delete_elem(&buffers, key);
+	return 0;
+}
+
+/* The address space is gone: uncharge all that its record holds, forget it.
+ * `before`: only if the record was last seen before this generation (0: always). */
+static __noinline int release(u64 mm, struct pincap_process *rec, u64 before)
+{
+	struct amounts d = {};
+	u64 cgid, birth;
+
+	bpf_spin_lock(&rec->lock);
+	if (rec->mm != mm || (before && rec->generation >= before)) {
+		bpf_spin_unlock(&rec->lock);
+		return 0;
+	}
+	d.locked = -rec->locked;
+	d.pinned = -rec->pinned;
+	d.gpu = -rec->gpu;
+	d.held = -rec->held;
+	cgid = rec->cgroup_id;
+	birth = rec->birth;
+	rec->mm = 0;
+	bpf_spin_unlock(&rec->lock);
+
+	chain_add(cgid, &d);
+	if (d.gpu)
+		bpf_for_each_map_elem(&buffers, drop_buffer, &birth, 0);
+	bpf_map_delete_elem(&processes, &mm);
+	return 1;
+}
+
+static __always_inline int release_mm(u64 mm)
+{
+	struct pincap_process *rec = bpf_map_lookup_elem(&processes, &mm);
+
+	return rec ? release(mm, rec, 0) : 0;
+}
+
+/* A thread is gone, or leaves its address space, with a request under way. */
+static __noinline int thread_drop(u32 tid)
+{
+	struct pincap_thread *t = bpf_map_lookup_elem(&threads, &tid);
+	struct pincap_process *rec;
+	struct amounts d = {};
+	u64 cgid = 0, mm, birth, bytes;
+
+	if (!t)
+		return 0;
+	mm = t->mm;
+	birth = t->birth;
+	bytes = t->lock + t->driver;
+	bpf_map_delete_elem(&threads, &tid);
+	rec = bytes ? bpf_map_lookup_elem(&processes, &mm) : NULL;
+	if (!rec)
+		return 0;
+	bpf_spin_lock(&rec->lock);
+	if (rec->mm == mm && rec->birth == birth) {
+		rec->held -= bytes;
+		rec->in_flight -= bytes;
+		cgid = rec->cgroup_id;
+	}
+	bpf_spin_unlock(&rec->lock);
+	d.held = -bytes;
+	return chain_add(cgid, &d);
+}
+
+#endif

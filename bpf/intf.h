@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
+/*
+ * The whole interface between the kernel side and user space: map keys and
+ * values, the private socket options, and the names of what can be lost.
+ *
+ * Compiled by clang -target bpf, gcc and g++. Data only. Fixed-width fields,
+ * no implicit padding, sizes asserted, enums append-only with 0 invalid.
+ * Amounts are bytes. Counters are signed where two CPUs may apply a decrease
+ * before the increase it belongs to; at rest they are never negative.
+ */
+#ifndef PINCAP_INTF_H
+#define PINCAP_INTF_H
+
+#include <linux/bpf.h>
+#include <linux/types.h>
+
+#ifdef __cplusplus
+#define PINCAP_ASSERT_SIZE(type, size) static_assert(sizeof(type) == (size), #type)
+#else
+#define PINCAP_ASSERT_SIZE(type, size) _Static_assert(sizeof(type) == (size), #type)
+#endif
+
+/* Layout of every structure here. A loader that finds another number pinned
+ * under bpffs replaces the kernel side instead of adopting it. */
+#define PINCAP_ABI 1
+
+#define PINCAP_UNLIMITED   (~0ULL)	 /* no budget set */
+#define PINCAP_MAX_BYTES   (1ULL << 46)	 /* one request; x86-64 has 2^47 of user space */
+#define PINCAP_MAX_DEPTH   64		 /* cgroup levels walked; deeper is counted in `too_deep` */
+#define PINCAP_SMALL_BYTES (64ULL << 10) /* admitted per address space though a budget is full */
+#define PINCAP_KFD_FILES   4		 /* driver files besides the device itself (tests) */
+
+/*
+ * The private socket options, level SOL_PINCAP, on any socket ("PCAP").
+ *
+ *	setsockopt CHARGE	struct pincap_charge	0 | EDQUOT | ENOMEM | EAGAIN | EINVAL
+ *	getsockopt SETTLE	__u64			0; the bytes that stay held
+ *	setsockopt UNCHARGE	__u64 bytes		0 | EINVAL
+ *	getsockopt STATUS	struct pincap_status	0
+ *
+ * EDQUOT: a budget on the way up is full. ENOMEM: the host is below its
+ * reserve. EAGAIN: the kernel side has no room to remember the charge. Any
+ * other error means that nobody answered, and the caller goes on unmanaged.
+ */
+#define SOL_PINCAP 0x50434150
+
+enum pincap_option {
+	PINCAP_CHARGE = 1,
+	PINCAP_SETTLE = 2,
+	PINCAP_UNCHARGE = 3,
+	PINCAP_STATUS = 4,
+};
+
+enum pincap_kind {
+	PINCAP_LOCK = 1,   /* mlock and its kin: the kernel will show it in locked_vm */
+	PINCAP_DRIVER = 2, /* a device driver pins; what the kernel cannot see stays held */
+};
+
+struct pincap_charge {
+	__u64 bytes; /* rounded up to pages; 0 and above PINCAP_MAX_BYTES are EINVAL */
+	__u32 kind;  /* enum pincap_kind */
+	__u32 zero;  /* must be 0 */
+};
+PINCAP_ASSERT_SIZE(struct pincap_charge, 16);
+
+/* What a process may know of itself and of the budget that binds it most. */
+struct pincap_status {
+	__u32 abi;	     /* PINCAP_ABI */
+	__u32 level;	     /* depth of the cgroup that binds; 0 is the root */
+	__u64 cgroup_id;     /* that the caller is charged to; 0 before its first pin */
+	__u64 bound_id;	     /* the cgroup with the least room on the way up */
+	__u64 limit;	     /* of bound_id; PINCAP_UNLIMITED where no budget is set */
+	__u64 current_bytes; /* of bound_id */
+	__u64 room;	     /* bytes that a charge may ask for now; PINCAP_UNLIMITED likewise */
+	__u64 locked;	     /* this address space, by class */
+	__u64 pinned;
+	__u64 gpu;
+	__u64 held;
+};
+PINCAP_ASSERT_SIZE(struct pincap_status, 80);
+
+/* Map `processes`, key: __u64 address of the mm_struct. One per address space
+ * that ever locked, pinned or asked; gone with the address space. */
+struct pincap_process {
+	struct bpf_spin_lock lock; /* covers every field below */
+	__u32 tgid;
+	__u64 mm;	  /* the key again; 0 once released, so a late writer sees it */
+	__u64 birth;	  /* unique over all records: an mm_struct's address is not */
+	__u64 cgroup_id;  /* charged with the amounts below */
+	__u64 locked;	  /* mm->locked_vm */
+	__u64 pinned;	  /* mm->pinned_vm */
+	__u64 gpu;	  /* host memory that the GPU driver holds */
+	__u64 held;	  /* admitted, not seen by the kernel (yet) */
+	__u64 in_flight;  /* the part of held that some thread has not settled */
+	__u64 small;	  /* of PINCAP_SMALL_BYTES, used up */
+	__u64 generation; /* of the last sweep that saw it */
+	char comm[16];
+};
+PINCAP_ASSERT_SIZE(struct pincap_process, 104);
+
+/* Map `threads`, key: __u32 thread id. What a thread has under way; only the
+ * thread itself writes it. */
+struct pincap_thread {
+	__u64 mm;    /* the record that `lock` and `driver` are part of ... */
+	__u64 birth; /* ... and its birth */
+	__u64 lock;  /* in flight, by kind */
+	__u64 driver;
+	__u64 free_handle; /* FREE_MEMORY_OF_GPU entered and not left: the buffer ... */
+	__u64 free_bytes;  /* ... its size, 0 when there is none ... */
+	__u32 free_flags;  /* ... and its flags */
+	__u32 zero;
+};
+PINCAP_ASSERT_SIZE(struct pincap_thread, 56);
+
+/* Map `buffers`: host memory in the GPU driver's hands. */
+struct pincap_buffer_key {
+	__u64 birth;  /* of the address space's record */
+	__u64 handle; /* the driver's */
+};
+PINCAP_ASSERT_SIZE(struct pincap_buffer_key, 16);
+
+struct pincap_buffer {
+	__u64 mm;
+	__u64 bytes;
+	__u32 flags; /* KFD_IOC_ALLOC_MEM_FLAGS_* */
+	__u32 tgid;
+};
+PINCAP_ASSERT_SIZE(struct pincap_buffer, 24);
+
+enum pincap_cgroup_flags {
+	PINCAP_CGROUP_DEAD = 1, /* its directory was removed */
+};
+
+/* Map `cgroups`, key: __u64 id of a cgroup v2 (the inode of its directory).
+ * Every field counts the whole subtree, so that parent = sum of children plus
+ * the parent's own processes. `current` is the sum of the four classes. */
+struct pincap_cgroup {
+	__u64 parent; /* id; 0 for the root */
+	__u32 level;  /* 0 for the root */
+	__u32 flags;  /* enum pincap_cgroup_flags */
+	__s64 current;
+	__s64 locked;
+	__s64 pinned;
+	__s64 gpu;
+	__s64 held;
+	__s64 peak; /* highest of each since the entry was made */
+	__s64 peak_locked;
+	__s64 peak_pinned;
+	__s64 peak_gpu;
+	__s64 peak_held;
+	__u64 limit;   /* PINCAP_UNLIMITED: no budget of its own */
+	__u64 high;    /* likewise */
+	__u64 charges; /* requests admitted */
+	__u64 refused; /* requests refused, whichever level decided */
+	__u64 refused_bytes;
+	__u64 dead_since; /* the sweep that first saw it dead and empty; 0 */
+	__u64 limit_hits; /* refusals that this entry's own limit decided */
+};
+PINCAP_ASSERT_SIZE(struct pincap_cgroup, 152);
+
+/* A file that the GPU driver's ioctls are read on, as the kernel numbers it. */
+struct pincap_file_id {
+	__u64 ino;
+	__u32 dev; /* kernel-internal dev_t: major << 20 | minor; 0 is an empty slot */
+	__u32 zero;
+};
+PINCAP_ASSERT_SIZE(struct pincap_file_id, 16);
+
+enum pincap_config_flags {
+	PINCAP_CONFIG_PERSISTENT = 1, /* loaded to stay: only `unload` removes it */
+};
+
+/* Map `config`, one element, written by user space alone. */
+struct pincap_config {
+	__u32 abi;
+	__u32 flags;	  /* enum pincap_config_flags */
+	__u64 generation; /* of the sweep that runs, or ran last */
+	__u32 kfd_rdev;	  /* device number of /dev/kfd, kernel-internal; 0 where there is none */
+	__u32 zero;
+	struct pincap_file_id kfd_files[PINCAP_KFD_FILES];
+	char version[32]; /* of the loader */
+};
+PINCAP_ASSERT_SIZE(struct pincap_config, 120);
+
+/* Map `stats`, one element: every early return and every loss, by name. */
+#define PINCAP_STATS(X)                                                                 \
+	X(processes_full) /* no room for an address space: EAGAIN, the sweep retries */ \
+	X(threads_full)	  /* no room for a thread: EAGAIN */                            \
+	X(cgroups_full)	  /* no room for a cgroup: EAGAIN, the sweep retries */         \
+	X(buffers_full)	  /* no room for a GPU buffer: its bytes are not counted */     \
+	X(cgroup_gone)	  /* a walk met a missing entry */                              \
+	X(too_deep)	  /* more than PINCAP_MAX_DEPTH levels */                       \
+	X(sync_retries)	  /* a process kept migrating while it was read */              \
+	X(charge_races)	  /* an admission lost its compare-and-exchange for good */     \
+	X(stale_record)	  /* a newborn address space found a dead one's record */       \
+	X(underflow)	  /* more uncharged than was held */                            \
+	X(user_fault)	  /* an ioctl's arguments could not be read */
+
+struct pincap_stats {
+#define PINCAP_STAT_FIELD(name) __u64 name;
+	PINCAP_STATS(PINCAP_STAT_FIELD)
+#undef PINCAP_STAT_FIELD
+};
+
+/* Argument of the `set_budget` program, which writes into the entry where it
+ * lies: -ENOENT where there is none. */
+struct pincap_set_budget {
+	__u64 cgroup_id;
+	__u64 limit; /* bytes; PINCAP_UNLIMITED to lift */
+	__u64 high;
+};
+PINCAP_ASSERT_SIZE(struct pincap_set_budget, 24);
+
+#endif

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR MIT)
+/*
+ * The triggers: each says "look again", none adds what an event claims. The
+ * counting is in account.bpf.h, the driver's ioctls in gpu.bpf.h, admission in
+ * admit.bpf.h.
+ */
+#include "gpu.bpf.h"
+#include "admit.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/*
+ * locked_vm is written under the mmap lock alone. The tracepoint fires before the
+ * lock is free, so that these syncs come in the order of the changes.
+ *
+ * An address space without users is being torn down; its last unlock comes after
+ * exit_mmap, which does not fire at all for one without mappings.
+ */
+SEC("tp_btf/mmap_lock_released")
+int BPF_PROG(mm_unlocked, struct mm_struct *mm, bool write)
+{
+	if (!READ_ONCE(mm->mm_users.counter))
+		release_mm((u64)mm);
+	else if (write)
+		observe(mm, SYNC_WRITE_LOCKED);
+	return 0;
+}
+
+SEC("tp_btf/exit_mmap")
+int BPF_PROG(mm_exited, struct mm_struct *mm)
+{
+	release_mm((u64)mm);
+	return 0;
+}
+
+/* A newborn address space owns nothing: a record under its address is a dead
+ * one's. */
+static __always_inline void newborn(struct mm_struct *mm)
+{
+	if (mm && release_mm((u64)mm))
+		STAT(stale_record);
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(process_forked, struct task_struct *parent, struct task_struct *child)
+{
+	struct mm_struct *mm = child->mm;
+
+	if (mm != parent->mm)
+		newborn(mm);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(process_execed, struct task_struct *task)
+{
+	thread_drop(task->pid);
+	newborn(task->mm);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(thread_exited, struct task_struct *task)
+{
+	thread_drop(task->pid);
+	return 0;
+}
+
+SEC("tp_btf/cgroup_attach_task")
+int BPF_PROG(task_attached, struct cgroup *dst, const char *path, struct task_struct *task)
+{
+	struct mm_struct *mm = task->mm;
+
+	if (mm && is_v2(dst))
+		observe(mm, 0);
+	return 0;
+}
+
+/* Removal with residual charges leaves the entry, marked; the sweep drops it when
+ * it is empty. */
+SEC("tp_btf/cgroup_rmdir")
+int BPF_PROG(cgroup_removed, struct cgroup *cgrp)
+{
+	u64 cgid = cgroup_id_of(cgrp);
+	struct pincap_cgroup *cg;
+
+	if (!is_v2(cgrp))
+		return 0;
+	cg = bpf_map_lookup_elem(&cgroups, &cgid);
+	if (!cg)
+		return 0;
+	if (cg->locked | cg->pinned | cg->gpu | cg->held)
+		cg->flags |= PINCAP_CGROUP_DEAD;
+	else
+		bpf_map_delete_elem(&cgroups, &cgid);
+	return 0;
+}
+
+SEC("tp_btf/io_uring_register")
+int BPF_PROG(ring_registered)
+{
+	struct mm_struct *mm = current_mm();
+
+	if (mm)
+		observe(mm, 0);
+	return 0;
+}
+
+static long reap_process(struct bpf_map *map, u64 *mm, struct pincap_process *rec, u64 *generation)
+{
+	if (rec->generation + 2 <= *generation)
+		release(*mm, rec, *generation - 1);
+	return 0;
+}
+
+/* An entry that a complete sweep finds dead and empty, and the next one again:
+ * whatever was being added when its directory went has arrived. */
+static long reap_cgroup(struct bpf_map *map, u64 *cgid, struct pincap_cgroup *cg, u64 *generation)
+{
+	if (!(cg->flags & PINCAP_CGROUP_DEAD))
+		return 0;
+	if (cg->locked | cg->pinned | cg->gpu | cg->held)
+		cg->dead_since = 0;
+	else if (!cg->dead_since)
+		cg->dead_since = *generation;
+	else if (cg->dead_since < *generation)
+		bpf_map_delete_elem(&cgroups, cgid);
+	return 0;
+}
+
+/*
+ * The sweep is the truth: every task's address space, whatever was missed. The
+ * loader holds a lock file meanwhile and has raised config.generation, so that
+ * one runs at a time. The last call, without a task, drops what two complete
+ * sweeps have not seen.
+ */
+SEC("iter/task")
+int sweep(struct bpf_iter__task *ctx)
+{
+	struct pincap_config *cfg = config_get();
+	struct task_struct *task = ctx->task;
+	struct pincap_process *rec;
+	struct mm_struct *mm;
+	u64 key, generation;
+
+	if (!cfg)
+		return 0;
+	generation = cfg->generation;
+	if (!task) {
+		bpf_for_each_map_elem(&processes, reap_process, &generation, 0);
+		bpf_for_each_map_elem(&cgroups, reap_cgroup, &generation, 0);
+		return 0;
+	}
+	mm = task->mm;
+	if (!mm)
+		return 0;
+	key = (u64)mm;
+	rec = bpf_map_lookup_elem(&processes, &key);
+	if (rec && rec->generation == generation)
+		return 0; /* another thread of the same address space */
+	observe(mm, 0);
+	rec = bpf_map_lookup_elem(&processes, &key);
+	if (rec)
+		rec->generation = generation;
+	return 0;
+}
+
+/* Write a budget into the entry where it lies: an update from user space would
+ * overwrite the counters beside it. */
+SEC("syscall")
+int set_budget(struct pincap_set_budget *b)
+{
+	u64 cgid = b->cgroup_id;
+	struct pincap_cgroup *cg = bpf_map_lookup_elem(&cgroups, &cgid);
+
+	if (!cg)
+		return -ENOENT;
+	cg->high = b->high;
+	cg->limit = b->limit;
+	return 0;
+}

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+# Test programs, the emulated GPU driver, and what runs them.
+
+T := $(O)/tests
+
+# ---- the emulated GPU driver and the loader (real HIP runtime) ----
+
+KFD_CFLAGS := -Itests/kfd/include
+driver_CFLAGS := $(KFD_CFLAGS)
+KFD_DRIVER_SRCS := $(wildcard tests/kfd/driver*.c)
+KFD_SHIM_SRCS := $(wildcard tests/kfd/shim*.c)
+$(T)/kfd-driver: $(KFD_DRIVER_SRCS:%.c=$(O)/%.o)
+$(KFD_DRIVER_SRCS:%.c=$(O)/%.o): override CFLAGS += $(KFD_CFLAGS)
+$(KFD_SHIM_SRCS:%.c=$(O)/%.pic.o): override CFLAGS += $(KFD_CFLAGS)
+$(T)/libkfd-shim.so: $(KFD_SHIM_SRCS:%.c=$(O)/%.pic.o)
+	$(call msg,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -Wl,-z,defs -o $@ $^
+
+$(T)/mkmodel: $(O)/tests/e2e/mkmodel.o
+$(T)/loader: $(addprefix $(O)/tests/e2e/,loader.o safetensors.o)
+$(O)/tests/e2e/loader.o: override CFLAGS += $(HIP_CFLAGS)
+$(T)/loader: LIBS = -lamdhip64 -ljansson
+
+# ---- unit tests: cmocka, no kernel side ----
+
+UNIT_TESTS := size decide hostmem cgroup notify
+UNIT_OBJS := $(patsubst %.c,$(O)/%.o,$(COMMON_SRCS) userspace/control/decide.c \
+	userspace/control/notify.c userspace/control/peer.c)
+$(foreach t,$(UNIT_TESTS),$(eval $(T)/test_$(t): $(O)/tests/unit/test_$(t).o $(UNIT_OBJS)))
+$(UNIT_TESTS:%=$(T)/test_%): LIBS = -lcmocka $(shell $(PKG_CONFIG) --libs libcgroup libsystemd)
+
+# ---- the library: a fake HIP runtime and a fake kernel, no root ----
+
+LIB_TESTS := hooks local lock notify guest
+L := $(T)/lib
+$(O)/tests/lib/%.o: override CFLAGS += -fPIC
+$(L)/libamdhip64.so.5: $(O)/tests/lib/fakehip.o tests/lib/fakehip.map
+	$(call msg,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libamdhip64.so.5 \
+		-Wl,--version-script=tests/lib/fakehip.map -o $@ $<
+$(L)/plugin.so: $(O)/tests/lib/plugin.o $(L)/libamdhip64.so.5
+	$(call msg,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-rpath,'$$ORIGIN' -o $@ $^
+$(foreach t,$(LIB_TESTS),$(eval $(L)/test_$(t): $(addprefix $(O)/tests/lib/,test_$(t).o fakekernel.o) $(O)/libpincap.so))
+$(L)/test_hooks $(L)/test_guest: LIBS += $(L)/libamdhip64.so.5
+$(L)/test_hooks $(L)/test_guest: $(L)/libamdhip64.so.5
+$(LIB_TESTS:%=$(L)/test_%): $(O)/libpincap-preload.so
+$(LIB_TESTS:%=$(L)/test_%): LIBS += $(O)/libpincap.so -rdynamic -pthread -lcmocka \
+	-Wl,-rpath,'$$ORIGIN:$$ORIGIN/../..'
+
+# ---- the kernel side: root ----
+
+KERNEL_TESTS := $(patsubst tests/kernel/test_%.c,%,$(wildcard tests/kernel/test_*.c))
+KERNEL_OBJS := $(patsubst %.c,$(O)/%.o,$(filter-out tests/kernel/actor.c tests/kernel/test_%.c,$(wildcard tests/kernel/*.c)))
+$(foreach t,$(KERNEL_TESTS),$(eval $(T)/kernel/test_$(t): $(O)/tests/kernel/test_$(t).o $(KERNEL_OBJS)))
+$(KERNEL_TESTS:%=$(T)/kernel/test_%): LIBS = -pthread -lcmocka $(shell $(PKG_CONFIG) --libs jansson libbpf)
+$(T)/kernel/actor: $(O)/tests/kernel/actor.o
+$(T)/kernel/actor: LIBS = -luring
+
+$(T)/gpu_life: $(O)/tests/e2e/gpu_life.o
+$(O)/tests/e2e/gpu_life.o: override CFLAGS += $(HIP_CFLAGS)
+$(T)/gpu_life: LIBS = -pthread -lamdhip64
+
+$(T)/bench_admission: $(O)/tests/bench/bench_admission.o
+
+TEST_PROGRAMS := $(T)/kfd-driver $(T)/mkmodel $(T)/loader $(T)/gpu_life $(T)/bench_admission $(T)/kernel/actor \
+	$(UNIT_TESTS:%=$(T)/test_%) $(LIB_TESTS:%=$(L)/test_%) $(KERNEL_TESTS:%=$(T)/kernel/test_%)
+
+$(TEST_PROGRAMS):
+	$(call msg,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS)
+
+.PHONY: tests check-run demo-run bench-admission-run
+tests: all $(TEST_PROGRAMS) $(T)/libkfd-shim.so $(L)/plugin.so
+
+export PINCAP = $(abspath $(O))/pincap
+export BPFTOOL
+TABS := $(abspath $(T))
+E2E_TESTS := $(patsubst tests/e2e/%.bats,%,$(wildcard tests/e2e/*.bats))
+CHECKS = $(foreach t,$(UNIT_TESTS),unit-$(t)=$(T)/test_$(t)) \
+	$(foreach t,$(LIB_TESTS),'lib-$(t)=LD_PRELOAD=$(abspath $(O))/libpincap-preload.so $(L)/test_$(t) $(L)/plugin.so') \
+	'transparent=tests/lib/test_transparent.sh $(O) .' \
+	$(foreach t,$(KERNEL_TESTS),'kernel-$(t)=$(T)/kernel/test_$(t)') \
+	$(foreach t,$(E2E_TESTS),'e2e-$(t)=T=$(TABS) bats --formatter tap tests/e2e/$(t).bats') \
+	'static=tests/static.sh $(O)'
+
+# make check ONLY='unit-size e2e-run' runs some of them.
+check-run: tests
+	@tests/run.sh $(T)/log $(if $(ONLY),$(foreach c,$(ONLY),"$$(printf '%s\n' $(CHECKS) | grep '^$(c)=')"),$(CHECKS))
+
+demo-run: tests
+	@T=$(TABS) tests/demo.sh
+
+bench-admission-run: all $(T)/bench_admission
+	@tests/bench/admission.sh $(T)/bench_admission

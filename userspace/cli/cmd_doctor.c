@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+#include <argp.h>
+#include <errno.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+
+#include "userspace/cli/cli.h"
+#include "userspace/cli/doctor_selftest.h"
+#include "userspace/common/cgroup.h"
+#include "userspace/common/log.h"
+#include "userspace/control/kernel.h"
+#include "userspace/control/probe.h"
+
+static const char *const row_format = "  %-24s %-9s %s\n";
+
+static void row(const char *name, const char *state, const char *note)
+{
+	printf(row_format, name, state, note);
+}
+
+static void row_err(const char *name, int err, const char *fine, const char *without)
+{
+	char note[256];
+
+	if (!err) {
+		row(name, "yes", fine);
+		return;
+	}
+	snprintf(note, sizeof(note), "%s; %s", strerror(-err), without);
+	row(name, err == -EPERM || err == -EACCES ? "refused" : "no", note);
+}
+
+/* What counting wakes up on, the cost it has, and what its absence costs. */
+static const struct trigger {
+	const char *link;
+	const char *what;
+} triggers[] = {
+	{ "mm_unlocked", "locked_vm, exact at each change; runs at every release of an mmap lock" },
+	{ "mm_exited", "a dead address space is uncharged at once" },
+	{ "process_forked", "a newborn address space starts at 0" },
+	{ "process_execed", "likewise after exec" },
+	{ "thread_exited", "requests that died with their thread are dropped" },
+	{ "task_attached", "migration between cgroups" },
+	{ "cgroup_removed", "removal of cgroups" },
+	{ "ring_registered", "io_uring's fixed buffers (unregistered ones within one sweep)" },
+	{ "sweep", "every task, at start and each second of a run; the truth" },
+	{ "gpu_sys_enter", "GPU driver: FREE_MEMORY_OF_GPU" },
+	{ "gpu_sys_exit", "GPU driver: ALLOC_MEMORY_OF_GPU; every system call pays a few ns" },
+	{ "admit_setsockopt", "admission: charge, uncharge" },
+	{ "admit_getsockopt", "admission: settle, status" },
+};
+
+static void show_triggers(void)
+{
+	printf("In use:\n");
+	for (size_t i = 0; i < ARRAY_SIZE(triggers); i++)
+		row(triggers[i].link, kernel_has_link(triggers[i].link) ? "attached" : "off",
+		    triggers[i].what);
+}
+
+static void show_kernel(void)
+{
+	struct utsname u;
+
+	if (!uname(&u))
+		printf("Kernel %s permits:\n", u.release);
+	row_err("BTF", probe_btf(), "/sys/kernel/btf/vmlinux", "nothing can be loaded without it");
+	row_err("tracepoints (tp_btf)", probe_tracepoint("mmap_lock_released"),
+		"the triggers above", "no counting");
+	row_err("task iterator", probe_iter("task"), "the sweep", "no counting");
+	row_err("fexit on system calls", probe_fexit_syscall(),
+		"possible; this version counts by mmap_lock_released",
+		"counting pays a little at every change of a mapping instead");
+	row_err("fmod_ret on mlock", probe_fmod_ret_mlock(),
+		"possible; this version does not use it",
+		"the kernel cannot refuse mlock to programs without the library");
+	row_err("LSM programs", probe_lsm(), "possible; this version does not use them",
+		"CAP_IPC_LOCK cannot be withheld from a full cgroup");
+}
+
+static bool every_process_in_root(void)
+{
+	_cleanup_free_ char *cgpath = NULL;
+
+	return !cgroup_of_pid(0, &cgpath) && streq(cgpath, "/") && !cgroup_of_pid(1, &cgpath) &&
+	       streq(cgpath, "/");
+}
+
+static void show_host(void)
+{
+	const char *mount = cgroup_mount();
+	struct stat st;
+
+	printf("Host:\n");
+	row("cgroup v2", mount ? "yes" : "no", mount ? mount : "not mounted; nothing to charge");
+	if (mount && every_process_in_root())
+		row("", "note",
+		    "process 1 and this shell are in its root: workloads outside of 'pincap run' "
+		    "cannot be told apart");
+	row("/dev/kfd", stat("/dev/kfd", &st) ? "no" : "yes",
+	    "AMD's GPU driver; its ioctls are read while it is there, or --kfd names a file");
+}
+
+static void show_blind_spots(void)
+{
+	printf("Not seen by any counter of the kernel, here or elsewhere:\n");
+	row("NVIDIA host memory", "held", "counted only when asked for through the library");
+	row("XDP umem, MSG_ZEROCOPY", "no", "accounted per user, or not at all with CAP_IPC_LOCK");
+	row("SHM_LOCK, hugetlb", "no", "accounted per user, or never as locked");
+	row("32-bit programs", "unmanaged",
+	    "counted; the kernel does not pass their socket options on");
+	row("SVM ranges, DRM render node", "no", "not read yet: ROCm 5.6 and later in SVM mode");
+}
+
+static int self_test(struct kernel *k)
+{
+	int counting = selftest_counting(k), admission = selftest_admission();
+
+	printf("Self-test:\n");
+	row_err("counting", counting, "a locked page equals VmLck to the byte", "CANNOT COUNT");
+	row_err("admission", admission, "charge, settle and uncharge are answered",
+		"CANNOT REFUSE");
+	return counting || admission ? CLI_FAILURE : CLI_OK;
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.doc = "Say which triggers are in use, what this kernel refuses and what that "
+		       "costs, and prove counting and admission on this very process. Loads the "
+		       "kernel side for the time being if it is not there. Exits with 1 if "
+		       "counting or admission cannot work.",
+	};
+	struct kernel *k;
+	int code;
+
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	if (kernel_open(&k, false, getenv("PINCAP_KFD"))) {
+		show_kernel();
+		show_host();
+		return CLI_FAILURE;
+	}
+	show_triggers();
+	show_kernel();
+	show_host();
+	show_blind_spots();
+	code = self_test(k);
+	kernel_release(k);
+	return code;
+}

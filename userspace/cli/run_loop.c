@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "userspace/cli/run_loop.h"
+#include "userspace/common/cgproc.h"
+#include "userspace/common/cgroup.h"
+#include "userspace/common/log.h"
+#include "userspace/common/size.h"
+#include "userspace/control/decide.h"
+
+/* Admission binds at once; this is how late a library may learn why. */
+#define LOOK_USEC  50000
+#define SWEEP_USEC 1000000
+
+/* Events taken after the command ended: its last records wait in the sockets. */
+#define DRAIN_EVENTS (NOTIFY_MAX_PEERS * 2)
+
+static const int forwarded[] = { SIGINT,  SIGTERM,  SIGHUP,  SIGQUIT, SIGUSR1,
+				 SIGUSR2, SIGWINCH, SIGCONT, SIGTSTP };
+
+void run_loop_signals(sigset_t *ret)
+{
+	sigemptyset(ret);
+	for (size_t i = 0; i < ARRAY_SIZE(forwarded); i++)
+		sigaddset(ret, forwarded[i]);
+	sigaddset(ret, SIGCHLD);
+	sigaddset(ret, SIGPIPE); /* a summary nobody reads is not worth the exit code */
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static void signal_library(struct run_loop *r, bool stop, uint64_t current, uint64_t limit)
+{
+	char a[SIZE_FORMAT_BYTES], b[SIZE_FORMAT_BYTES];
+
+	if (stop)
+		notify_stop(r->notify, current - limit);
+	else
+		notify_resume(r->notify);
+	r->stopped = stop;
+	r->signal_ms = now_ms();
+	r->limit_bytes = limit;
+	log_printf(r->verbose ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG, "%s: %s of %s",
+		   stop ? "STOP" : "RESUME", size_format(current, a), size_format(limit, b));
+}
+
+void run_loop_look(struct run_loop *r)
+{
+	struct pincap_cgroup cg;
+	struct decide_in in;
+
+	if (!r->notify || kernel_get_cgroup(r->kernel, r->place->chain[0], &cg))
+		return;
+	in = (struct decide_in){
+		.current_bytes = (uint64_t)MAX(cg.current, 0),
+		.limit_bytes = cg.limit,
+		.since_signal_ms = r->signal_ms ? now_ms() - r->signal_ms : UINT64_MAX,
+		.stopped = r->stopped,
+		.limit_changed = r->signal_ms && cg.limit != r->limit_bytes,
+	};
+	switch (decide(&in)) {
+	case DECIDE_NOTHING:
+		break;
+	case DECIDE_STOP:
+		signal_library(r, true, in.current_bytes, in.limit_bytes);
+		break;
+	case DECIDE_RESUME:
+		signal_library(r, false, in.current_bytes, in.limit_bytes);
+		break;
+	}
+}
+
+static int again(sd_event_source *source, uint64_t usec)
+{
+	int err = sd_event_source_set_time_relative(source, usec);
+
+	return err < 0 ? err : sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+static int on_look(sd_event_source *source, uint64_t usec, void *ctx)
+{
+	(void)usec;
+	run_loop_look(ctx);
+	return again(source, LOOK_USEC);
+}
+
+static int on_sweep(sd_event_source *source, uint64_t usec, void *ctx)
+{
+	struct run_loop *r = ctx;
+	int err = kernel_sweep(r->kernel);
+
+	(void)usec;
+	if (err)
+		pr_debug("sweep: %s, the next one retries", strerror(-err));
+	return again(source, SWEEP_USEC);
+}
+
+static void send_child(const struct run_loop *r, int sig)
+{
+	if (r->child.pidfd < 0 || syscall(SYS_pidfd_send_signal, r->child.pidfd, sig, NULL, 0))
+		kill(r->child.pid, sig); /* not waited for yet: the pid is still its own */
+}
+
+/* A process of the workload that signals its group means itself, and was heard. */
+static bool is_from_inside(const struct run_loop *r, uint32_t pid)
+{
+	_cleanup_free_ char *cgpath = NULL;
+
+	return pid && !cgroup_of_pid((pid_t)pid, &cgpath) && cgproc_below(cgpath, r->place->cgpath);
+}
+
+/* What the terminal sends (ctrl-C and its kin) goes to the whole group, and so
+ * has reached the command already: only what a process sent to us is handed on. */
+static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si, void *ctx)
+{
+	struct run_loop *r = ctx;
+
+	(void)source;
+	if (!r->ended && si->ssi_code <= 0 && !is_from_inside(r, si->ssi_pid))
+		send_child(r, (int)si->ssi_signo);
+	return 0;
+}
+
+/* Stopped by job control: stop too, or the shell would wait for us and never
+ * take the terminal back. Its SIGCONT reaches the whole group. */
+static int on_child(sd_event_source *source, const siginfo_t *si, void *ctx)
+{
+	struct run_loop *r = ctx;
+
+	if (si->si_code == CLD_EXITED || si->si_code == CLD_KILLED || si->si_code == CLD_DUMPED) {
+		sd_event_source_set_enabled(source, SD_EVENT_OFF);
+		r->status = *si;
+		r->ended = true;
+	} else if (si->si_code == CLD_STOPPED &&
+		   (si->si_status == SIGTSTP || si->si_status == SIGTTIN ||
+		    si->si_status == SIGTTOU)) {
+		kill(getpid(), SIGSTOP);
+	}
+	return 0;
+}
+
+static int add_sources(struct run_loop *r)
+{
+	int err;
+
+	err = sd_event_add_child(r->event, &r->child_source, r->child.pid, WEXITED | WSTOPPED,
+				 on_child, r);
+	if (err >= 0) /* it may stop more than once */
+		err = sd_event_source_set_enabled(r->child_source, SD_EVENT_ON);
+	for (size_t i = 0; err >= 0 && i < ARRAY_SIZE(forwarded); i++)
+		err = sd_event_add_signal(r->event, NULL, forwarded[i], on_signal, r);
+	if (err >= 0)
+		err = sd_event_add_time_relative(r->event, NULL, CLOCK_MONOTONIC, LOOK_USEC, 1000,
+						 on_look, r);
+	if (err >= 0)
+		err = sd_event_add_time_relative(r->event, NULL, CLOCK_MONOTONIC, SWEEP_USEC, 10000,
+						 on_sweep, r);
+	return MIN(err, 0);
+}
+
+int run_loop(struct run_loop *r)
+{
+	int err = add_sources(r);
+
+	while (err >= 0 && !r->ended)
+		err = sd_event_run(r->event, UINT64_MAX);
+	if (err < 0) {
+		while (!r->ended && waitid(P_PID, (id_t)r->child.pid, &r->status, WEXITED) &&
+		       errno == EINTR)
+			continue;
+		r->ended = true;
+		return err;
+	}
+	for (unsigned int i = 0; i < DRAIN_EVENTS && sd_event_run(r->event, 0) > 0; i++)
+		continue;
+	return 0;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+#include <argp.h>
+#include <errno.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "userspace/cli/run_options.h"
+#include "userspace/common/log.h"
+#include "userspace/common/size.h"
+
+#define LIBRARY "libpincap-preload.so"
+
+enum { OPT_CGROUP = 256, OPT_KFD, OPT_USER, OPT_NO_PRELOAD };
+
+static const struct argp_option options[] = {
+	{ "limit", 'l', "SIZE", 0,
+	  "Budget: 8G, 512M, 1.5GiB, 40% (of RAM, or of the tightest memory limit), infinity, or "
+	  "auto, the default, what loaders take for safe on this machine",
+	  0 },
+	{ "cgroup", OPT_CGROUP, "PATH", 0,
+	  "Run in this cgroup, made if it is missing (default: a fresh one below our own)", 0 },
+	{ "user", OPT_USER, "USER", 0,
+	  "Run as this user, a name or a number (default: the one that called sudo)", 0 },
+	{ "kfd", OPT_KFD, "PATH", 0,
+	  "Read the GPU driver's calls on this file too (default: $PINCAP_KFD)", 0 },
+	{ "no-preload", OPT_NO_PRELOAD, NULL, 0,
+	  "Do not attach the library: pins are counted, and none refused", 0 },
+	{ "quiet", 'q', NULL, 0, "Print errors and warnings only, no summary", 0 },
+	{ "verbose", 'v', NULL, 0, "Print every STOP and RESUME", 0 },
+	{ 0 },
+};
+
+static void parse_limit(struct run_options *o, const char *text, struct argp_state *state)
+{
+	int err;
+
+	o->limit_given = true;
+	o->limit_auto = streq(text, "auto");
+	if (o->limit_auto)
+		return;
+	err = size_parse(text, o->memory.ram_bytes, &o->limit_bytes);
+	if (err == -ERANGE)
+		argp_failure(state, argp_err_exit_status, 0, "--limit '%s': out of range", text);
+	if (err)
+		argp_failure(state, argp_err_exit_status, 0,
+			     "--limit '%s': not a size like 8G, 512M, 1.5GiB, 40%%, infinity, auto",
+			     text);
+}
+
+static void want_text(const char *option, const char *text, struct argp_state *state)
+{
+	if (!*text)
+		argp_failure(state, argp_err_exit_status, 0, "%s '': must not be empty", option);
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct run_options *o = state->input;
+
+	switch (key) {
+	case 'l':
+		parse_limit(o, arg, state);
+		break;
+	case OPT_CGROUP:
+		want_text("--cgroup", arg, state);
+		o->cgroup = arg;
+		break;
+	case OPT_KFD:
+		o->kfd = *arg ? arg : NULL;
+		break;
+	case OPT_USER:
+		want_text("--user", arg, state);
+		o->user = arg;
+		break;
+	case OPT_NO_PRELOAD:
+		o->no_preload = true;
+		break;
+	case 'q':
+		o->quiet = true;
+		break;
+	case 'v':
+		o->verbose = true;
+		break;
+	case ARGP_KEY_ARG: /* the command; what follows is its own */
+		want_text("the command", arg, state);
+		o->command = &state->argv[state->next - 1];
+		state->next = state->argc;
+		break;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "a command is missing");
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	return 0;
+}
+
+void run_options_parse(struct run_options *ret, int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse_option,
+		.args_doc = "[--] COMMAND [ARGUMENT...]",
+		.doc = "Runs COMMAND under a budget of locked memory. Past the budget its memory "
+		       "stays pageable; nothing is killed.\v"
+		       "The exit code is COMMAND's; 127 if it was not found, 126 if it could not "
+		       "be run, 125 if pincap failed, 2 for a wrong option. If a signal ended "
+		       "COMMAND, the same one ends pincap.",
+	};
+	struct run_options o = { .limit_auto = true, .kfd = getenv("PINCAP_KFD") };
+	int err = hostmem_read(&o.memory);
+
+	if (err)
+		log_ret(err, "read how much memory there is, taking it for none");
+	if (o.kfd && !*o.kfd)
+		o.kfd = NULL;
+	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &o);
+	if (o.limit_auto)
+		o.limit_bytes = hostmem_auto_limit(o.memory.ram_bytes, o.memory.swap_bytes);
+	*ret = o;
+}
+
+/* Whether every user may open it: the command may be anybody's, and ld.so
+ * complains in its name. */
+static bool is_world_readable(const char *path)
+{
+	_cleanup_free_ char *part = strdup(path);
+	struct stat st;
+
+	if (!part || stat(part, &st) || !(st.st_mode & S_IROTH))
+		return false;
+	for (char *slash = strrchr(part, '/'); slash && slash != part; slash = strrchr(part, '/')) {
+		*slash = '\0';
+		if (stat(part, &st) || !(st.st_mode & S_IXOTH))
+			return false;
+	}
+	return true;
+}
+
+char *run_options_library(void)
+{
+	_cleanup_free_ char *path = NULL;
+	char exe[PATH_MAX];
+	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+	exe[MAX(len, 0)] = '\0';
+	if (len <= 0 || asprintf(&path, "%.*s/" LIBRARY, (int)(strrchr(exe, '/') - exe), exe) < 0)
+		path = NULL;
+	if (!path || access(path, R_OK)) {
+		free(path);
+		path = strdup(PINCAP_LIBDIR "/" LIBRARY);
+	}
+	if (!path || access(path, R_OK)) {
+		pr_warn("no " LIBRARY " beside the program or in " PINCAP_LIBDIR
+			"; pins are counted, and none refused");
+		return NULL;
+	}
+	if (path[strcspn(path, ": \t\n")]) {
+		pr_warn("'%s' cannot be preloaded, its path has a space or a colon; pins are "
+			"counted, and none refused",
+			path);
+		return NULL;
+	}
+	if (!is_world_readable(path))
+		pr_warn("'%s' is not readable by every user; where it is not, nothing is refused",
+			path);
+	return TAKE_PTR(path);
+}
+
+bool run_options_is_privileged(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+	if (syscall(SYS_capget, &header, data))
+		return true; /* then let the kernel say it */
+	return data[CAP_TO_INDEX(CAP_BPF)].effective & CAP_TO_MASK(CAP_BPF) ||
+	       data[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective & CAP_TO_MASK(CAP_SYS_ADMIN);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+#include <dirent.h>
+#include <errno.h>
+#include <ftw.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "userspace/cli/run_place.h"
+#include "userspace/common/cgroup.h"
+
+/* A cgroup may be busy for a moment after its last process was waited for. */
+#define LEAVE_TRIES   5
+#define LEAVE_WAIT_NS 10000000
+
+#define NAME_TRIES 100
+
+static void closedirp(DIR **d)
+{
+	if (*d)
+		closedir(*d);
+}
+
+/* "PREFIX<pid><anything but a digit>" of a process that is gone. */
+static bool is_of_dead(const char *name, const char *prefix)
+{
+	size_t len = strlen(prefix);
+	long pid;
+	char *end;
+
+	if (strncmp(name, prefix, len) || name[len] < '1' || name[len] > '9')
+		return false;
+	pid = strtol(name + len, &end, 10);
+	return pid <= INT32_MAX && kill((pid_t)pid, 0) && errno == ESRCH;
+}
+
+static int remove_dir(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)ftw;
+	if (type == FTW_DP)
+		rmdir(path); /* what is in use refuses */
+	return 0;
+}
+
+/* Empty cgroups, from the leaves up. */
+static bool remove_tree(const char *dir)
+{
+	nftw(dir, remove_dir, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+	return access(dir, F_OK) && errno == ENOENT;
+}
+
+static void remove_stale_cgroups(const char *parent)
+{
+	_cleanup_free_ char *dir = cgroup_dir(parent);
+	_cleanup_(closedirp) DIR *d = dir ? opendir(dir) : NULL;
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		_cleanup_free_ char *path = NULL;
+
+		if (!is_of_dead(e->d_name, "pincap-"))
+			continue;
+		if (asprintf(&path, "%s/%s", dir, e->d_name) >= 0)
+			remove_tree(path);
+	}
+}
+
+/* Below our own; the name may still be in use by what a dead run of our pid left. */
+static int make_fresh(char **ret_cgpath)
+{
+	_cleanup_free_ char *own = NULL;
+	int err = cgroup_of_pid(0, &own);
+
+	if (err)
+		return err;
+	remove_stale_cgroups(own);
+	for (unsigned int i = 1; i <= NAME_TRIES; i++) {
+		_cleanup_free_ char *cgpath = NULL;
+		char suffix[16] = "";
+
+		if (i > 1)
+			snprintf(suffix, sizeof(suffix), "-%u", i);
+		if (asprintf(&cgpath, "%s/pincap-%d%s", streq(own, "/") ? "" : own, (int)getpid(),
+			     suffix) < 0)
+			return -ENOMEM;
+		err = cgroup_create(cgpath);
+		if (err == 0)
+			continue;
+		if (err > 0)
+			*ret_cgpath = TAKE_PTR(cgpath);
+		return err;
+	}
+	return -EEXIST;
+}
+
+int place_open(struct place *ret, const char *cgroup)
+{
+	struct place p = { 0 };
+	int err;
+
+	if (cgroup) {
+		err = cgroup_path_parse(cgroup, &p.cgpath);
+		if (!err)
+			err = cgroup_create(p.cgpath);
+	} else {
+		err = make_fresh(&p.cgpath);
+	}
+	if (err >= 0) {
+		p.made = err;
+		err = cgroup_chain(p.cgpath, p.chain, PINCAP_MAX_DEPTH, &p.depth);
+		if (err)
+			place_leave(&p);
+	}
+	if (err < 0) {
+		place_done(&p);
+		return err;
+	}
+	*ret = p;
+	return 0;
+}
+
+bool place_is_populated(const struct place *p)
+{
+	_cleanup_free_ char *dir = cgroup_dir(p->cgpath), *name = NULL, *line = NULL;
+	_cleanup_fclose_ FILE *f = NULL;
+	size_t size = 0;
+
+	if (!dir || asprintf(&name, "%s/cgroup.events", dir) < 0)
+		return true;
+	f = fopen(name, "re");
+	while (f && getline(&line, &size, f) >= 0)
+		if (!strncmp(line, "populated ", 10))
+			return line[10] != '0';
+	/* The root has no such file, and is never empty. */
+	return !f && errno == ENOENT && streq(p->cgpath, "/");
+}
+
+bool place_leave(const struct place *p)
+{
+	_cleanup_free_ char *dir = cgroup_dir(p->cgpath);
+
+	if (!p->made || !dir)
+		return false;
+	for (unsigned int i = 0; i < LEAVE_TRIES; i++) {
+		if (i)
+			nanosleep(&(struct timespec){ .tv_nsec = LEAVE_WAIT_NS }, NULL);
+		if (remove_tree(dir))
+			return true;
+	}
+	return false;
+}
+
+void place_done(struct place *p)
+{
+	free(p->cgpath);
+	p->cgpath = NULL;
+}
+
+char *place_ancestor(const struct place *p, unsigned int level)
+{
+	char *path = strdup(p->cgpath);
+
+	for (; path && level; level--)
+		*strrchr(path, '/') = '\0';
+	if (path && !*path)
+		strcpy(path, "/");
+	return path;
+}
+
+/* Nobody listens there any more. */
+static bool is_dead_socket(const char *path)
+{
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+
+	if (fd < 0 || strlen(path) >= sizeof(addr.sun_path))
+		return false;
+	strcpy(addr.sun_path, path);
+	return connect(fd, (struct sockaddr *)&addr, sizeof(addr)) && errno == ECONNREFUSED;
+}
+
+static void remove_stale_sockets(void)
+{
+	_cleanup_(closedirp) DIR *d = opendir(PINCAP_RUNDIR);
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		_cleanup_free_ char *path = NULL;
+
+		if (!is_of_dead(e->d_name, "run-"))
+			continue;
+		if (asprintf(&path, PINCAP_RUNDIR "/%s", e->d_name) >= 0 && is_dead_socket(path))
+			unlink(path);
+	}
+}
+
+int place_socket(char **ret_path)
+{
+	struct stat st;
+
+	if (!mkdir(PINCAP_RUNDIR, 0755))
+		chmod(PINCAP_RUNDIR, 0755); /* whatever the umask */
+	if (lstat(PINCAP_RUNDIR, &st))
+		return -errno;
+	if (!S_ISDIR(st.st_mode))
+		return -ENOTDIR;
+	remove_stale_sockets();
+	if (asprintf(ret_path, PINCAP_RUNDIR "/run-%d.sock", (int)getpid()) < 0)
+		return -ENOMEM;
+	/* Of a dead run that had our pid; of nobody else. */
+	if (is_dead_socket(*ret_path))
+		unlink(*ret_path);
+	return 0;
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "userspace/common/log.h"
+#include "userspace/control/kernel_priv.h"
+
+#define LOCK_TRIES   100
+#define LOCK_WAIT_NS 50000000L /* 5 s in all */
+
+static int print_libbpf(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	/* What libbpf calls a warning is our caller's to judge and to word. */
+	if (level == LIBBPF_DEBUG || !log_enabled(LOG_LEVEL_DEBUG))
+		return 0;
+	return vfprintf(stderr, fmt, ap);
+}
+
+static int open_lock(const char *path)
+{
+	int fd;
+
+	if (mkdir(RUN_DIR, 0755) && errno != EEXIST)
+		return -errno;
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Somebody may be between his look and his lock: wait a little, not for ever. */
+static int lock_exclusive(int fd)
+{
+	const struct timespec wait = { .tv_nsec = LOCK_WAIT_NS };
+
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		if (!flock(fd, LOCK_EX | LOCK_NB))
+			return 0;
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return -errno;
+		nanosleep(&wait, NULL);
+	}
+	return -EBUSY;
+}
+
+static int lock_shared(int fd)
+{
+	while (flock(fd, LOCK_SH))
+		if (errno != EINTR)
+			return -errno;
+	return 0;
+}
+
+static int get_pinned(const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), PIN_DIR "/%s", name);
+	return bpf_obj_get(path);
+}
+
+static bool value_size_is(int fd, size_t size)
+{
+	struct bpf_map_info info = {};
+	uint32_t len = sizeof(info);
+
+	return !bpf_obj_get_info_by_fd(fd, &info, &len) && info.value_size == size;
+}
+
+/* -ENOENT: nothing is pinned. -ESTALE: something of another layout is. */
+static int attach_to_pins(struct kernel *k)
+{
+	struct pincap_config cfg;
+
+	k->config_fd = get_pinned("maps/config");
+	if (k->config_fd < 0)
+		return k->config_fd;
+	k->processes_fd = get_pinned("maps/processes");
+	k->cgroups_fd = get_pinned("maps/cgroups");
+	k->stats_fd = get_pinned("maps/stats");
+	k->sweep_fd = get_pinned("links/sweep");
+	k->set_budget_fd = get_pinned("progs/set_budget");
+	if (k->processes_fd < 0 || k->cgroups_fd < 0 || k->stats_fd < 0 || k->sweep_fd < 0 ||
+	    k->set_budget_fd < 0)
+		return -ESTALE;
+	if (!value_size_is(k->config_fd, sizeof(struct pincap_config)) ||
+	    !value_size_is(k->processes_fd, sizeof(struct pincap_process)) ||
+	    !value_size_is(k->cgroups_fd, sizeof(struct pincap_cgroup)) ||
+	    !value_size_is(k->stats_fd, sizeof(struct pincap_stats)))
+		return -ESTALE;
+	if (kernel_get_config(k, &cfg) || cfg.abi != PINCAP_ABI)
+		return -ESTALE;
+	return 0;
+}
+
+static void drop_fds(struct kernel *k)
+{
+	int *const fds[] = { &k->processes_fd, &k->cgroups_fd, &k->stats_fd,
+			     &k->config_fd,    &k->sweep_fd,   &k->set_budget_fd };
+
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		closep(fds[i]);
+		*fds[i] = -1;
+	}
+}
+
+static int kernel_new(struct kernel **ret)
+{
+	_cleanup_free_ struct kernel *k = malloc(sizeof(*k));
+
+	if (!k)
+		return -ENOMEM;
+	libbpf_set_print(print_libbpf);
+	memset(k, 0xff, sizeof(*k)); /* every descriptor -1 */
+	k->lock_fd = open_lock(LOCK_FILE);
+	if (k->lock_fd < 0)
+		return k->lock_fd;
+	*ret = TAKE_PTR(k);
+	return 0;
+}
+
+struct kernel *kernel_close(struct kernel *k)
+{
+	if (!k)
+		return NULL;
+	drop_fds(k);
+	closep(&k->lock_fd);
+	free(k);
+	return NULL;
+}
+
+void kernel_closep(struct kernel **k)
+{
+	*k = kernel_close(*k);
+}
+
+/* Load under the exclusive lock, unless somebody was faster. */
+static int load_once(struct kernel *k, bool persistent)
+{
+	int err = lock_exclusive(k->lock_fd);
+
+	if (err == -EBUSY)
+		return log_ret(err, "another pincap of a different version is in use");
+	if (err)
+		return log_ret(err, "lock '" LOCK_FILE "'");
+	err = attach_to_pins(k);
+	drop_fds(k);
+	if (!err)
+		return 0;
+	kernel_remove();
+	return kernel_load(persistent);
+}
+
+static int adopt_or_load(struct kernel *k, bool persistent)
+{
+	/* The step from exclusive to shared is not atomic: look again, thrice. */
+	for (int i = 0; i < 3; i++) {
+		int err = lock_shared(k->lock_fd);
+
+		if (err)
+			return log_ret(err, "lock '" LOCK_FILE "'");
+		if (!attach_to_pins(k))
+			return 0;
+		drop_fds(k);
+		err = load_once(k, persistent);
+		if (err)
+			return err;
+	}
+	return log_ret(-EBUSY, "the kernel side is being unloaded again and again");
+}
+
+typedef void (*config_fn)(struct pincap_config *cfg, void *ctx);
+
+/* `config` has one writer at a time. Returns the held lock, or -errno. */
+static int config_update(struct kernel *k, config_fn fn, void *ctx)
+{
+	_cleanup_close_ int lock = open_lock(CONFIG_LOCK);
+	struct pincap_config cfg;
+	uint32_t zero = 0;
+	int err;
+
+	if (lock < 0)
+		return lock;
+	while (flock(lock, LOCK_EX))
+		if (errno != EINTR)
+			return -errno;
+	err = kernel_get_config(k, &cfg);
+	if (err)
+		return err;
+	fn(&cfg, ctx);
+	err = bpf_map_update_elem(k->config_fd, &zero, &cfg, BPF_EXIST);
+	return err ? err : TAKE_FD(lock);
+}
+
+static void next_generation(struct pincap_config *cfg, void *ctx)
+{
+	(void)ctx;
+	cfg->generation++;
+}
+
+int kernel_sweep(struct kernel *k)
+{
+	_cleanup_close_ int lock = config_update(k, next_generation, NULL);
+	_cleanup_close_ int iter = -1;
+	char buf[4096];
+	ssize_t n;
+
+	if (lock < 0)
+		return lock;
+	iter = bpf_iter_create(k->sweep_fd);
+	if (iter < 0)
+		return iter;
+	do {
+		n = read(iter, buf, sizeof(buf));
+	} while (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)));
+	return n < 0 ? -errno : 0;
+}
+
+/* dev_t as the kernel keeps it; stat(2) shows another encoding. */
+static uint32_t kernel_dev(dev_t dev)
+{
+	return major(dev) << 20 | minor(dev);
+}
+
+static void add_kfd_file(struct pincap_config *cfg, void *ctx)
+{
+	const struct stat *st = ctx;
+	struct pincap_file_id id = { .ino = st->st_ino, .dev = kernel_dev(st->st_dev) };
+
+	for (size_t i = 0; i < PINCAP_KFD_FILES; i++)
+		if (cfg->kfd_files[i].ino == id.ino && cfg->kfd_files[i].dev == id.dev)
+			return;
+	/* The newest first; the oldest falls off the end. */
+	memmove(cfg->kfd_files + 1, cfg->kfd_files,
+		sizeof(cfg->kfd_files) - sizeof(cfg->kfd_files[0]));
+	cfg->kfd_files[0] = id;
+}
+
+static void set_kfd_device(struct pincap_config *cfg, void *ctx)
+{
+	const struct stat *st = ctx;
+
+	cfg->kfd_rdev = kernel_dev(st->st_rdev);
+}
+
+static int watch_kfd(struct kernel *k, const char *path)
+{
+	_cleanup_close_ int lock = -1;
+	struct stat st;
+	int err;
+
+	if (stat(path, &st))
+		return -errno;
+	lock = config_update(k, S_ISCHR(st.st_mode) ? set_kfd_device : add_kfd_file, &st);
+	if (lock < 0)
+		return lock;
+	err = kernel_attach_gpu();
+	return err == -EEXIST ? 0 : err;
+}
+
+static int setup_kfd(struct kernel *k, const char *kfd_path)
+{
+	int err = watch_kfd(k, "/dev/kfd");
+
+	if (err && err != -ENOENT)
+		return log_ret(err, "read the GPU driver's ioctls on '/dev/kfd'");
+	if (!kfd_path)
+		return 0;
+	err = watch_kfd(k, kfd_path);
+	return err ? log_ret(err, "read the GPU driver's ioctls on '%s'", kfd_path) : 0;
+}
+
+static void set_persistent(struct pincap_config *cfg, void *ctx)
+{
+	(void)ctx;
+	cfg->flags |= PINCAP_CONFIG_PERSISTENT;
+}
+
+int kernel_open(struct kernel **ret, bool persistent, const char *kfd_path)
+{
+	_cleanup_(kernel_closep) struct kernel *k = NULL;
+	int err = kernel_new(&k);
+
+	if (err)
+		return log_ret(err, "open '" LOCK_FILE "' (needs root)");
+	err = adopt_or_load(k, persistent);
+	if (err)
+		return err;
+	if (persistent) {
+		_cleanup_close_ int lock = config_update(k, set_persistent, NULL);
+
+		if (lock < 0)
+			return log_ret(lock, "mark the kernel side to stay");
+	}
+	err = setup_kfd(k, kfd_path);
+	if (err)
+		return err;
+	err = kernel_sweep(k);
+	if (err)
+		return log_ret(err, "sweep");
+	*ret = TAKE_PTR(k);
+	return 0;
+}
+
+int kernel_adopt(struct kernel **ret)
+{
+	_cleanup_(kernel_closep) struct kernel *k = NULL;
+	int err = kernel_new(&k);
+
+	if (!err)
+		err = lock_shared(k->lock_fd);
+	if (!err)
+		err = attach_to_pins(k);
+	if (!err)
+		*ret = TAKE_PTR(k);
+	return err;
+}
+
+void kernel_release(struct kernel *k)
+{
+	struct pincap_config cfg;
+
+	if (!k)
+		return;
+	if (!kernel_get_config(k, &cfg) && !(cfg.flags & PINCAP_CONFIG_PERSISTENT) &&
+	    !flock(k->lock_fd, LOCK_EX | LOCK_NB)) {
+		drop_fds(k);
+		kernel_remove();
+	}
+	kernel_close(k);
+}
+
+int kernel_unload(void)
+{
+	_cleanup_close_ int lock = open_lock(LOCK_FILE);
+	int err;
+
+	if (lock < 0)
+		return lock;
+	err = lock_exclusive(lock);
+	return err ? err : kernel_remove();
+}
+
+int kernel_get_config(struct kernel *k, struct pincap_config *ret)
+{
+	uint32_t zero = 0;
+
+	return bpf_map_lookup_elem(k->config_fd, &zero, ret);
+}
+
+int kernel_get_stats(struct kernel *k, struct pincap_stats *ret)
+{
+	uint32_t zero = 0;
+
+	return bpf_map_lookup_elem(k->stats_fd, &zero, ret);
+}
+
+bool kernel_has_link(const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), PIN_DIR "/links/%s", name);
+	return access(path, F_OK) == 0;
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <linux/magic.h>
+
+#include "pincap.skel.h"
+#include "userspace/common/cgroup.h"
+#include "userspace/common/log.h"
+#include "userspace/control/kernel_priv.h"
+
+#define NEW_PREFIX "pincap-new-"
+#define OLD_PREFIX "pincap-old-"
+
+/* One entry per address space and per thread with a request under way. */
+#define MIN_TASKS 4096U
+#define MAX_TASKS 65536U
+
+static int mount_bpffs(void)
+{
+	struct statfs fs;
+
+	if (!statfs(BPFFS, &fs) && fs.f_type == BPF_FS_MAGIC)
+		return 0;
+	if (mount("bpf", BPFFS, "bpf", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0700"))
+		return log_ret(-errno, "mount bpffs on " BPFFS);
+	return 0;
+}
+
+static uint32_t task_entries(void)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/sys/kernel/threads-max", "re");
+	unsigned int n;
+
+	if (!f || fscanf(f, "%u", &n) != 1)
+		return MAX_TASKS;
+	return MIN(MAX(n, MIN_TASKS), MAX_TASKS);
+}
+
+static struct pincap_bpf *open_and_load(void)
+{
+	struct pincap_bpf *skel = pincap_bpf__open();
+	int err;
+
+	if (!skel) {
+		log_ret(-errno, "open the eBPF object");
+		return NULL;
+	}
+	skel->rodata->page_shift = __builtin_ctzl(sysconf(_SC_PAGESIZE));
+	snprintf((char *)skel->rodata->bpf_metadata_version, 32, "%s", PINCAP_VERSION);
+	bpf_map__set_max_entries(skel->maps.processes, task_entries());
+	bpf_map__set_max_entries(skel->maps.threads, task_entries());
+
+	err = pincap_bpf__load(skel);
+	if (!err)
+		return skel;
+	if (err == -EPERM)
+		pr_err("the kernel does not permit eBPF here: needs root, or CAP_BPF, "
+		       "CAP_PERFMON and CAP_NET_ADMIN");
+	else
+		log_ret(err, "load the eBPF programs (see 'pincap doctor')");
+	errno = -err;
+	pincap_bpf__destroy(skel);
+	return NULL;
+}
+
+static int init_config(struct pincap_bpf *skel, bool persistent)
+{
+	struct pincap_config cfg = {
+		.abi = PINCAP_ABI,
+		.flags = persistent ? PINCAP_CONFIG_PERSISTENT : 0,
+	};
+	uint32_t zero = 0;
+
+	snprintf(cfg.version, sizeof(cfg.version), "%s", PINCAP_VERSION);
+	return bpf_map_update_elem(bpf_map__fd(skel->maps.config), &zero, &cfg, BPF_ANY);
+}
+
+static bool is_gpu(const struct bpf_program *prog)
+{
+	return !strncmp(bpf_program__name(prog), "gpu_", 4);
+}
+
+/* Attach one program the way its type asks for. NULL with errno 0: it is not one
+ * to attach. */
+static struct bpf_link *attach(struct bpf_program *prog, int root_fd)
+{
+	errno = 0;
+	switch (bpf_program__type(prog)) {
+	case BPF_PROG_TYPE_CGROUP_SOCKOPT:
+		return bpf_program__attach_cgroup(prog, root_fd);
+	case BPF_PROG_TYPE_SYSCALL:
+		return NULL;
+	default:
+		/* Every system call on the machine pays for these: kernel_attach_gpu. */
+		return is_gpu(prog) ? NULL : bpf_program__attach(prog);
+	}
+}
+
+static int pin_link(struct bpf_program *prog, int root_fd, const char *dir)
+{
+	struct bpf_link *link = attach(prog, root_fd);
+	char path[256];
+	int err;
+
+	if (!link)
+		return errno ? log_ret(-errno, "attach %s", bpf_program__name(prog)) : 0;
+	snprintf(path, sizeof(path), "%s/links/%s", dir, bpf_program__name(prog));
+	err = bpf_link__pin(link, path);
+	bpf_link__destroy(link); /* the pin keeps it */
+	return err ? log_ret(err, "pin '%s'", path) : 0;
+}
+
+static int pin_maps_and_progs(struct pincap_bpf *skel, const char *dir)
+{
+	struct bpf_program *prog;
+	struct bpf_map *map;
+	char path[256];
+	int err;
+
+	bpf_object__for_each_map(map, skel->obj)
+	{
+		if (bpf_map__is_internal(map))
+			continue;
+		snprintf(path, sizeof(path), "%s/maps/%s", dir, bpf_map__name(map));
+		err = bpf_map__pin(map, path);
+		if (err)
+			return log_ret(err, "pin '%s'", path);
+	}
+	bpf_object__for_each_program(prog, skel->obj)
+	{
+		if (!is_gpu(prog) && bpf_program__type(prog) != BPF_PROG_TYPE_SYSCALL)
+			continue;
+		snprintf(path, sizeof(path), "%s/progs/%s", dir, bpf_program__name(prog));
+		err = bpf_program__pin(prog, path);
+		if (err)
+			return log_ret(err, "pin '%s'", path);
+	}
+	return 0;
+}
+
+static int pin_links(struct pincap_bpf *skel, const char *dir)
+{
+	_cleanup_close_ int root_fd = cgroup_open("/");
+	struct bpf_program *prog;
+	int err;
+
+	if (root_fd < 0)
+		return log_ret(root_fd, "open the root of cgroup v2 (is it mounted?)");
+	bpf_object__for_each_program(prog, skel->obj)
+	{
+		err = pin_link(prog, root_fd, dir);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int make_dirs(const char *dir)
+{
+	static const char *const subs[] = { "", "/maps", "/links", "/progs" };
+	char path[256];
+
+	for (size_t i = 0; i < ARRAY_SIZE(subs); i++) {
+		snprintf(path, sizeof(path), "%s%s", dir, subs[i]);
+		if (mkdir(path, 0700))
+			return log_ret(-errno, "make '%s'", path);
+	}
+	return 0;
+}
+
+static void remove_tree(const char *dir)
+{
+	DIR *d = opendir(dir);
+	struct dirent *e;
+	char path[512];
+
+	while (d && (e = readdir(d))) {
+		if (streq(e->d_name, ".") || streq(e->d_name, ".."))
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
+		if (unlink(path))
+			remove_tree(path);
+	}
+	if (d)
+		closedir(d);
+	rmdir(dir);
+}
+
+static void remove_leftovers(void)
+{
+	DIR *d = opendir(BPFFS);
+	struct dirent *e;
+	char path[512];
+
+	while (d && (e = readdir(d))) {
+		if (strncmp(e->d_name, NEW_PREFIX, strlen(NEW_PREFIX)) &&
+		    strncmp(e->d_name, OLD_PREFIX, strlen(OLD_PREFIX)))
+			continue;
+		snprintf(path, sizeof(path), BPFFS "/%s", e->d_name);
+		remove_tree(path);
+	}
+	if (d)
+		closedir(d);
+}
+
+int kernel_load(bool persistent)
+{
+	struct pincap_bpf *skel;
+	char dir[128];
+	int err;
+
+	err = mount_bpffs();
+	if (err)
+		return err;
+	remove_leftovers();
+	skel = open_and_load();
+	if (!skel)
+		return -errno;
+
+	/* A kill anywhere before the rename leaves a directory that nobody adopts. */
+	snprintf(dir, sizeof(dir), BPFFS "/" NEW_PREFIX "%d", (int)getpid());
+	err = make_dirs(dir);
+	if (!err)
+		err = init_config(skel, persistent);
+	if (!err)
+		err = pin_maps_and_progs(skel, dir);
+	if (!err)
+		err = pin_links(skel, dir);
+	if (!err && rename(dir, PIN_DIR))
+		err = log_ret(-errno, "rename '%s' to '" PIN_DIR "'", dir);
+	if (err)
+		remove_tree(dir);
+	pincap_bpf__destroy(skel);
+	return err;
+}
+
+int kernel_remove(void)
+{
+	char dir[128];
+	int err;
+
+	snprintf(dir, sizeof(dir), BPFFS "/" OLD_PREFIX "%d", (int)getpid());
+	err = rename(PIN_DIR, dir) ? -errno : 0;
+	remove_leftovers();
+	return err;
+}
+
+static int attach_pinned(const char *name)
+{
+	_cleanup_close_ int prog_fd = -1;
+	_cleanup_close_ int link_fd = -1;
+	char path[256];
+
+	if (kernel_has_link(name))
+		return 0;
+	snprintf(path, sizeof(path), PIN_DIR "/progs/%s", name);
+	prog_fd = bpf_obj_get(path);
+	if (prog_fd < 0)
+		return prog_fd;
+	link_fd = bpf_raw_tracepoint_open(NULL, prog_fd);
+	if (link_fd < 0)
+		return link_fd;
+	snprintf(path, sizeof(path), PIN_DIR "/links/%s", name);
+	return bpf_obj_pin(link_fd, path);
+}
+
+int kernel_attach_gpu(void)
+{
+	int err = attach_pinned("gpu_sys_enter");
+
+	return err ? err : attach_pinned("gpu_sys_exit");
+}

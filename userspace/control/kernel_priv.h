@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Shared by the files that touch libbpf: where things are pinned, and the steps
+ * that kernel.c puts in order. Nobody else includes it.
+ */
+#ifndef PINCAP_KERNEL_PRIV_H
+#define PINCAP_KERNEL_PRIV_H
+
+#include "userspace/control/kernel.h"
+
+#define BPFFS	    "/sys/fs/bpf"
+#define PIN_DIR	    BPFFS "/pincap"
+#define RUN_DIR	    "/run/pincap"
+#define LOCK_FILE   RUN_DIR "/lock"	   /* shared: in use; exclusive: load, unload */
+#define CONFIG_LOCK RUN_DIR "/config.lock" /* exclusive: write `config`, sweep */
+
+struct kernel {
+	int lock_fd;
+	int processes_fd;
+	int cgroups_fd;
+	int stats_fd;
+	int config_fd;
+	int sweep_fd;	   /* the iterator's link */
+	int set_budget_fd; /* program */
+};
+
+/* Load, attach and pin everything as PIN_DIR, or nothing. Under the exclusive
+ * lock. Logs the reason of a failure. */
+int kernel_load(bool persistent);
+
+/* Remove PIN_DIR and what killed loaders and unloaders left. Under the exclusive
+ * lock. -ENOENT: there was no PIN_DIR. */
+int kernel_remove(void);
+
+/* Attach the programs that read the GPU driver's ioctls, unless they are. */
+int kernel_attach_gpu(void);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+
+#include <bpf/bpf.h>
+
+#include "userspace/control/kernel_priv.h"
+
+/* Two CPUs may apply a decrease before its increase; at rest none is negative. */
+static int64_t at_least_0(int64_t v)
+{
+	return v > 0 ? v : 0;
+}
+
+static void clamp(struct pincap_cgroup *cg)
+{
+	cg->current = at_least_0(cg->current);
+	cg->locked = at_least_0(cg->locked);
+	cg->pinned = at_least_0(cg->pinned);
+	cg->gpu = at_least_0(cg->gpu);
+	cg->held = at_least_0(cg->held);
+}
+
+int kernel_get_cgroup(struct kernel *k, uint64_t cgid, struct pincap_cgroup *ret)
+{
+	int err = bpf_map_lookup_elem(k->cgroups_fd, &cgid, ret);
+
+	if (!err)
+		clamp(ret);
+	return err;
+}
+
+static int make_entry(struct kernel *k, uint64_t cgid, uint64_t parent, uint32_t level)
+{
+	const struct pincap_cgroup fresh = {
+		.parent = parent,
+		.level = level,
+		.limit = PINCAP_UNLIMITED,
+		.high = PINCAP_UNLIMITED,
+	};
+	int err = bpf_map_update_elem(k->cgroups_fd, &cgid, &fresh, BPF_NOEXIST);
+
+	return err == -EEXIST ? 0 : err;
+}
+
+int kernel_set_budget(struct kernel *k, const uint64_t *chain, unsigned int depth, uint64_t limit,
+		      uint64_t high)
+{
+	struct pincap_set_budget arg = { .limit = limit, .high = high };
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &arg, .ctx_size_in = sizeof(arg));
+	int err;
+
+	if (!depth || depth > PINCAP_MAX_DEPTH)
+		return -EINVAL;
+	/* Root first: whoever finds an entry must find its ancestors. */
+	for (unsigned int i = depth; i-- > 0;) {
+		err = make_entry(k, chain[i], i + 1 < depth ? chain[i + 1] : 0, depth - 1 - i);
+		if (err)
+			return err;
+	}
+	arg.cgroup_id = chain[0];
+	err = bpf_prog_test_run_opts(k->set_budget_fd, &opts);
+	return err ? err : (int)opts.retval;
+}
+
+/*
+ * Read a whole hash map, bucket by bucket. Stepping from key to key would start
+ * over whenever the last key was deleted meanwhile. *ret_keys and *ret_values are
+ * malloc'd arrays; returns their length or a negative errno.
+ */
+static int read_all(int fd, size_t value_size, uint64_t **ret_keys, void **ret_values)
+{
+	struct bpf_map_info info = {};
+	uint32_t len = sizeof(info), n = 0, batch = 0;
+	_cleanup_free_ uint64_t *keys = NULL;
+	_cleanup_free_ char *values = NULL;
+	int err = bpf_obj_get_info_by_fd(fd, &info, &len);
+
+	if (err)
+		return err;
+	keys = calloc(info.max_entries, sizeof(*keys));
+	values = calloc(info.max_entries, value_size);
+	if (!keys || !values)
+		return -ENOMEM;
+	for (bool first = true; !err; first = false) {
+		uint32_t count = info.max_entries - n;
+
+		err = bpf_map_lookup_batch(fd, first ? NULL : &batch, &batch, keys + n,
+					   values + n * value_size, &count, NULL);
+		if (!err || err == -ENOENT)
+			n += count;
+	}
+	if (err != -ENOENT) /* which says that it was the last bucket */
+		return err;
+	*ret_keys = TAKE_PTR(keys);
+	*ret_values = TAKE_PTR(values);
+	return (int)n;
+}
+
+int kernel_each_cgroup(struct kernel *k, kernel_cgroup_fn fn, void *ctx)
+{
+	_cleanup_free_ struct pincap_cgroup *cgs = NULL;
+	_cleanup_free_ uint64_t *ids = NULL;
+	int n = read_all(k->cgroups_fd, sizeof(*cgs), &ids, (void **)&cgs);
+	int err = MIN(n, 0);
+
+	for (int i = 0; i < n && !err; i++) {
+		clamp(&cgs[i]);
+		err = fn(ids[i], &cgs[i], ctx);
+	}
+	return err;
+}
+
+int kernel_each_process(struct kernel *k, kernel_process_fn fn, void *ctx)
+{
+	_cleanup_free_ struct pincap_process *ps = NULL;
+	_cleanup_free_ uint64_t *keys = NULL;
+	int n = read_all(k->processes_fd, sizeof(*ps), &keys, (void **)&ps);
+	int err = MIN(n, 0);
+
+	for (int i = 0; i < n && !err; i++)
+		if (ps[i].mm)
+			err = fn(&ps[i], ctx);
+	return err;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the running kernel permits, found out by trying: each probe loads a tiny
+ * program of its own and lets it go. Knows nothing of what is in use.
+ */
+#ifndef PINCAP_PROBE_H
+#define PINCAP_PROBE_H
+
+/* 0: the kernel takes it; else the negative errno it answered. */
+int probe_fexit_syscall(void);	/* a trampoline on a system call */
+int probe_fmod_ret_mlock(void); /* one that may change its result */
+int probe_lsm(void);
+int probe_tracepoint(const char *name); /* tp_btf */
+int probe_iter(const char *name);	/* iter/NAME */
+
+/* What the kernel calls its own: -ENOENT without BTF. */
+int probe_btf(void);
+
+#endif

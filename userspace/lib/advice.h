@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The controller's advice (STOP, RESUME) over the notify socket, if the
+ * environment names one. Never blocks, keeps errno. It spares the question; the
+ * kernel's answer is what binds.
+ */
+#ifndef PINCAP_ADVICE_H
+#define PINCAP_ADVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Connect if need be, read and acknowledge what has come. True while stopped. */
+bool advice_poll(void);
+
+/* A request of `bytes` was refused without asking: count it, tell the controller. */
+void advice_withheld(uint64_t bytes);
+
+/* So far in this process. */
+void advice_totals(uint64_t *ret_count, uint64_t *ret_bytes);
+
+/* The connected descriptor, -ENOTCONN or -EAGAIN. */
+int advice_fd(void);
+
+#endif

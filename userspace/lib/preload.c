@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The interposers: for each line of hooks.def charge -> real call -> settle, and
+ * for those that free, real call -> uncharge. A refused call never reaches the
+ * real function. Everything that frees passes, always.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "userspace/lib/advice.h"
+#include "userspace/lib/client.h"
+#include "userspace/lib/held.h"
+#include "userspace/lib/note.h"
+#include "userspace/lib/pincap.h"
+#include "userspace/lib/real.h"
+#include "userspace/lib/span.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* From hip_runtime_api.h, unchanged since 3.x; hipError_t is an int in the ABI.
+ * The flags of hipExtMallocWithFlags are values, not bits: 3 is device memory. */
+#define HIP_OUT_OF_MEMORY	 2
+#define HIP_NOT_INITIALIZED	 3
+#define HIP_MALLOC_SIGNAL_MEMORY 0x2
+
+/* Beside the answers of client_charge(). */
+#define ALREADY_LOCKED 2
+
+#define LOCK_ENOMEM (errno = ENOMEM, -1)
+#define RAW(...)    (int)syscall(__VA_ARGS__)
+
+struct hook_call {
+	const char *name;
+	int kind;
+	bool outer;    /* not called from within another hook */
+	bool admitted; /* settle it */
+	bool refused;
+	const void *ptr; /* what is freed, and the bytes held for it */
+	uint64_t held;
+};
+
+/* Runtimes lock memory, and call their own exported functions, on behalf of the
+ * call that was admitted. */
+static __thread unsigned int depth __attribute__((tls_model("initial-exec")));
+
+static struct hook_call begin(const char *name, int kind)
+{
+	return (struct hook_call){ .name = name, .kind = kind, .outer = depth++ == 0 };
+}
+
+/* A refusal counts all pages of the range; what is locked already needs no room.
+ * The look at the mappings is worth it only now. */
+static int charge_unlocked(const void *start, uint64_t *bytes)
+{
+	uint64_t missing = span_unlocked(start, *bytes);
+
+	if (missing >= *bytes)
+		return -EDQUOT;
+	*bytes = missing;
+	return missing ? client_charge(missing, PINCAP_KIND_LOCK) : ALREADY_LOCKED;
+}
+
+static const char *answer_str(int rc)
+{
+	switch (rc) {
+	case 0:
+		return "admitted";
+	case PINCAP_UNMANAGED:
+		return "passed on, nobody answered";
+	case ALREADY_LOCKED:
+		return "passed on, locked already";
+	case CLIENT_STOPPED:
+		return "refused, stopped";
+	case -ENOMEM:
+		return "refused, reserve";
+	case -EAGAIN:
+		return "refused, no room to remember";
+	default:
+		return "refused, budget";
+	}
+}
+
+static void ask(struct hook_call *call, uint64_t bytes, const void *start)
+{
+	uint64_t wanted = bytes;
+	int first;
+	int rc;
+
+	/* The real function has an answer to nonsense, and it is not ours. */
+	if (bytes == 0 || bytes > PINCAP_MAX_BYTES) {
+		advice_poll();
+		note(call->name, "passed on", bytes);
+		return;
+	}
+	first = rc = client_charge(bytes, call->kind);
+	if (rc < 0 && start) {
+		rc = charge_unlocked(start, &bytes);
+		if (rc < 0)
+			rc = first;
+	}
+	call->admitted = rc == 0;
+	call->refused = rc < 0;
+	if (rc == CLIENT_STOPPED)
+		advice_withheld(wanted);
+	note(call->name, answer_str(rc), rc < 0 ? wanted : bytes);
+}
+
+static void end(struct hook_call *call, bool ok, const void *ptr)
+{
+	int64_t held = call->admitted ? client_settle() : 0;
+
+	/* What a failed call took is not taken. What the kernel counts itself is
+	 * not held either: nothing would ever give it back. */
+	if (held > 0 && (!ok || call->kind == PINCAP_KIND_LOCK))
+		client_uncharge((uint64_t)held);
+	else if (held > 0)
+		held_add(ptr, (uint64_t)held);
+	if (call->admitted && !ok)
+		note(call->name, "failed, settled", 0);
+	else if (held > 0)
+		note(call->name, "settled, held", (uint64_t)held);
+	depth--;
+}
+
+static void begin_free(struct hook_call *call, const void *ptr)
+{
+	if (!call->outer)
+		return;
+	advice_poll();
+	call->ptr = ptr;
+	call->held = held_take(ptr);
+}
+
+static void end_free(struct hook_call *call, bool ok)
+{
+	if (call->held && ok) {
+		client_uncharge(call->held);
+		note(call->name, "given back", call->held);
+	} else if (call->held) {
+		held_add(call->ptr, call->held);
+	}
+	depth--;
+}
+
+#define PIN(symbol, params, args, kind_, absent, refusal, bytes, freed_by)                       \
+	EXPORT int symbol params;                                                                \
+	int symbol params                                                                        \
+	{                                                                                        \
+		static _Atomic(void *) slot;                                                     \
+		int(*const real) params = (int(*) params)real_find(&slot, #symbol);              \
+		const bool is_lock = PINCAP_KIND_##kind_ == PINCAP_KIND_LOCK;                    \
+		struct hook_call call = begin(#symbol, PINCAP_KIND_##kind_);                     \
+		int rc;                                                                          \
+                                                                                                 \
+		if (call.outer && !api_is_asking() && (real || is_lock))                         \
+			ask(&call, bytes, is_lock ? (const void *)(freed_by) : NULL);            \
+		if (call.refused)                                                                \
+			rc = refusal;                                                            \
+		else                                                                             \
+			rc = real ? real args : absent;                                          \
+		end(&call, rc == 0, rc == 0 && call.admitted ? (const void *)(freed_by) : NULL); \
+		return rc;                                                                       \
+	}
+
+#define FREE(symbol, params, args, absent, pinned_as)                               \
+	EXPORT int symbol params;                                                   \
+	int symbol params                                                           \
+	{                                                                           \
+		static _Atomic(void *) slot;                                        \
+		int(*const real) params = (int(*) params)real_find(&slot, #symbol); \
+		struct hook_call call = begin(#symbol, 0);                          \
+		int rc;                                                             \
+                                                                                    \
+		begin_free(&call, pinned_as);                                       \
+		rc = real ? real args : absent;                                     \
+		end_free(&call, rc == 0);                                           \
+		return rc;                                                          \
+	}
+
+#include "userspace/lib/hooks.def"
