@@ -18,7 +18,9 @@ PRELOADDIR ?= $(LIBDIR)/pincap
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 DOCDIR ?= $(PREFIX)/share/doc/pincap
 
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1)
+# A release is tagged; between releases the commit is named.
+RELEASE := 0.1.0
+VERSION := $(RELEASE)$(addprefix +g,$(shell git describe --always --dirty --exclude "*" 2>/dev/null))
 
 ifeq ($(V),1)
 Q =
@@ -34,7 +36,7 @@ HARDEN := -fstack-protector-strong -fcf-protection
 # _FORTIFY_SOURCE needs optimisation
 HARDEN += $(if $(filter -O0,$(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 override CFLAGS := -std=gnu11 -D_GNU_SOURCE $(WARN) $(HARDEN) $(CFLAGS) -I. -I$(O) \
-	-DPINCAP_VERSION='"$(VERSION)"' -DPINCAP_LIBDIR='"$(PRELOADDIR)"'
+	-DPINCAP_LIBDIR='"$(PRELOADDIR)"'
 override LDFLAGS := -Wl,-z,relro,-z,now $(LDFLAGS)
 BPF_CFLAGS := -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -Ibpf -Wall -Wextra \
 	-Wno-unused-parameter -Werror $(if $(MULTIARCH),-idirafter /usr/include/$(MULTIARCH))
@@ -47,7 +49,7 @@ include userspace/sources.mk
 include tests/tests.mk
 
 .DELETE_ON_ERROR:
-.SECONDARY:
+.SECONDARY: $(O)/pincap.raw.o $(O)/pincap.bpf.o
 .PHONY: all
 .DEFAULT_GOAL := all
 
@@ -70,6 +72,15 @@ $(O)/%.skel.h: $(O)/%.bpf.o
 	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf >$@
 
 $(O)/userspace/control/kernel_load.o: $(O)/pincap.skel.h
+
+# Who shows the version is built again when it changes, and nobody else.
+VERSIONED := $(addprefix $(O)/userspace/,cli/main.o control/kernel_load.o lib/api.pic.o)
+$(VERSIONED): override CFLAGS += -DPINCAP_VERSION='"$(VERSION)"'
+$(VERSIONED): $(O)/version
+$(O)/version: FORCE
+	@mkdir -p $(@D)
+	@echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@
+FORCE:
 
 # ---- C ----
 

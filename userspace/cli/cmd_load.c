@@ -22,7 +22,7 @@ static error_t parse_load(int key, char *arg, struct argp_state *state)
 		*kfd = arg;
 		return 0;
 	case ARGP_KEY_ARG:
-		argp_error(state, "too many arguments: '%s'", arg);
+		argp_failure(state, CLI_USAGE, 0, "too many arguments: '%s'", arg);
 		return EINVAL;
 	default:
 		return ARGP_ERR_UNKNOWN;

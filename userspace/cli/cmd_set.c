@@ -24,11 +24,12 @@ static void parse_setting(struct argp_state *state, struct set_args *a, const ch
 	int err;
 
 	if (!value || (!is_limit && !is_high))
-		argp_error(state, "'%s': expected limit=SIZE or high=SIZE", arg);
+		argp_failure(state, CLI_USAGE, 0, "'%s': expected limit=SIZE or high=SIZE", arg);
 	err = value ? size_parse(value + 1, hostmem_ram(), &bytes) : -EINVAL;
 	if (err)
-		argp_error(state, "'%s': %s; sizes are 8G, 512M, 1.5GiB, 40%%, infinity", arg,
-			   err == -ERANGE ? "out of range" : "not a size");
+		argp_failure(state, CLI_USAGE, 0,
+			     "'%s': %s; sizes are 8G, 512M, 1.5GiB, 40%%, infinity", arg,
+			     err == -ERANGE ? "out of range" : "not a size");
 	if (is_limit) {
 		a->limit = bytes;
 		a->has_limit = true;
@@ -51,7 +52,8 @@ static error_t parse_set(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		if (!a->has_limit && !a->has_high)
-			argp_error(state, "nothing to set: expected CGROUP limit=SIZE");
+			argp_failure(state, CLI_USAGE, 0,
+				     "nothing to set: expected CGROUP limit=SIZE");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
