@@ -21,8 +21,8 @@ struct amounts {
 };
 
 enum sync_flags {
-	SYNC_WRITE_LOCKED = 1, /* the caller's context holds the mmap lock for writing */
-	SYNC_SETTLE = 2,       /* drop what the current thread has in flight */
+	SYNC_LOCK_HELD = 1, /* the caller's context holds the mmap lock, for reading or writing */
+	SYNC_SETTLE = 2,    /* drop what the current thread has in flight */
 };
 
 static __always_inline void raise_peak(s64 *peak, s64 value)
@@ -235,7 +235,7 @@ static __always_inline u64 read_locked(struct mm_struct *mm, u64 last, u32 flags
 {
 	u64 locked;
 
-	if (flags & SYNC_WRITE_LOCKED)
+	if (flags & SYNC_LOCK_HELD)
 		return mm->locked_vm << page_shift;
 	if (mmap_write_locked(mm))
 		return last;
@@ -323,6 +323,13 @@ static __noinline int sync_record(struct mm_struct *mm, struct pincap_process *r
 	return -EAGAIN;
 }
 
+/* Nothing to charge: what the record says is so. Only for who holds the mmap lock. */
+static __always_inline bool is_current(struct mm_struct *mm, struct pincap_process *rec)
+{
+	return rec->locked == mm->locked_vm << page_shift && rec->pinned == read_pinned(mm) &&
+	       rec->cgroup_id == cgroup_id_of(owner_cgroup(mm));
+}
+
 /* Look at an address space; one that never locked, pinned or asked has no record
  * and gets none. */
 static __noinline int observe(struct mm_struct *mm, u32 flags)
@@ -336,6 +343,8 @@ static __noinline int observe(struct mm_struct *mm, u32 flags)
 		rec = process_new(mm);
 		if (!rec)
 			return -EAGAIN;
+	} else if ((flags & SYNC_LOCK_HELD) && is_current(mm, rec)) {
+		return 0;
 	}
 	return sync_record(mm, rec, flags);
 }

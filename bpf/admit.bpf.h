@@ -12,12 +12,12 @@
 /* Every loss is another's gain: on any machine somebody is done long before. */
 #define CAS_TRIES 65536
 
+/* PINCAP_UNLIMITED is the largest number there is: no case of its own. */
 static __always_inline bool fits(struct pincap_cgroup *cg, u64 bytes)
 {
 	s64 current = READ_ONCE(cg->current);
-	u64 limit = READ_ONCE(cg->limit);
 
-	return limit == PINCAP_UNLIMITED || (s64)(current + bytes) <= (s64)limit;
+	return (current > 0 ? (u64)current : 0) + bytes <= READ_ONCE(cg->limit);
 }
 
 struct charge_walk {
@@ -273,6 +273,22 @@ static __noinline int do_charge(struct mm_struct *mm, u64 bytes, u32 kind)
 	return 0;
 }
 
+/* Settle as far as it goes without the mm: there was no room for its cgroup. */
+static __noinline int settle_record(struct pincap_process *rec, struct pincap_thread *t)
+{
+	struct amounts d = { .held = -t->lock };
+	u64 cgid;
+
+	bpf_spin_lock(&rec->lock);
+	cgid = rec->cgroup_id;
+	rec->held -= t->lock;
+	rec->in_flight -= t->lock + t->driver;
+	bpf_spin_unlock(&rec->lock);
+	t->lock = 0;
+	t->driver = 0;
+	return chain_add(cgid, &d);
+}
+
 /* Returns the bytes that stay held. */
 static __noinline u64 do_settle(struct mm_struct *mm)
 {
@@ -283,7 +299,8 @@ static __noinline u64 do_settle(struct mm_struct *mm)
 	if (!t)
 		return 0;
 	stays = t->driver;
-	sync_record(mm, rec, SYNC_SETTLE);
+	if (sync_record(mm, rec, SYNC_SETTLE))
+		settle_record(rec, t);
 	return stays;
 }
 
@@ -322,7 +339,6 @@ static __noinline int do_uncharge(struct mm_struct *mm, u64 bytes)
 
 struct status_walk {
 	u64 cgid;
-	s64 least;
 	struct pincap_status st;
 };
 
@@ -330,19 +346,19 @@ struct status_walk {
 static long status_step(u32 i, struct status_walk *w)
 {
 	struct pincap_cgroup *cg = bpf_map_lookup_elem(&cgroups, &w->cgid);
-	s64 current, room;
+	u64 current, limit, room;
 
 	if (!cg)
 		return 1;
-	current = READ_ONCE(cg->current);
-	room = (s64)cg->limit - current;
-	if (cg->limit != PINCAP_UNLIMITED && room < w->least) {
-		w->least = room;
+	current = cg->current > 0 ? cg->current : 0;
+	limit = READ_ONCE(cg->limit);
+	room = limit > current ? limit - current : 0;
+	if (limit != PINCAP_UNLIMITED && (!w->st.bound_id || room < w->st.room)) {
 		w->st.bound_id = w->cgid;
 		w->st.level = cg->level;
-		w->st.limit = cg->limit;
-		w->st.current_bytes = current > 0 ? current : 0;
-		w->st.room = room > 0 ? room : 0;
+		w->st.limit = limit;
+		w->st.current_bytes = current;
+		w->st.room = room;
 	}
 	w->cgid = cg->parent;
 	return !w->cgid;
@@ -354,7 +370,6 @@ static __noinline int do_status(struct mm_struct *mm, struct pincap_status *out)
 	struct pincap_process *rec = bpf_map_lookup_elem(&processes, &key);
 	struct cgroup *cgrp = owner_cgroup(mm);
 	struct status_walk w = {
-		.least = 0x7fffffffffffffffLL,
 		.st = { .abi = PINCAP_ABI, .limit = PINCAP_UNLIMITED, .room = PINCAP_UNLIMITED },
 	};
 
@@ -380,11 +395,12 @@ static __always_inline struct mm_struct *current_mm(void)
 	return task->mm;
 }
 
-/* Other levels' options must behave as if we were not there. The kernel copies at
- * most a page for us to see; a length of 0 tells it to use the original. */
+/* Other levels' options must behave as if we were not there. Where the kernel shows
+ * us less than the length that it returns (at most a page, nothing of an empty
+ * buffer), it would refuse that length; 0 tells it to use the original. */
 static __always_inline void leave_alone(struct bpf_sockopt *ctx)
 {
-	if (ctx->optlen > (__s32)(1U << page_shift))
+	if (ctx->optlen > ctx->optval_end - ctx->optval)
 		ctx->optlen = 0;
 }
 

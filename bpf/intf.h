@@ -67,7 +67,7 @@ PINCAP_ASSERT_SIZE(struct pincap_charge, 16);
 struct pincap_status {
 	__u32 abi;	     /* PINCAP_ABI */
 	__u32 level;	     /* depth of the cgroup that binds; 0 is the root */
-	__u64 cgroup_id;     /* that the caller is charged to; 0 before its first pin */
+	__u64 cgroup_id;     /* that the caller is charged to */
 	__u64 bound_id;	     /* the cgroup with the least room on the way up */
 	__u64 limit;	     /* of bound_id; PINCAP_UNLIMITED where no budget is set */
 	__u64 current_bytes; /* of bound_id */

@@ -12,31 +12,23 @@
 
 struct set_args {
 	const char *path;
-	uint64_t limit, high;
-	bool has_limit, has_high;
+	uint64_t limit;
+	bool has_limit;
 };
 
 static void parse_setting(struct argp_state *state, struct set_args *a, const char *arg)
 {
-	const char *value = strchr(arg, '=');
-	bool is_limit = !strncmp(arg, "limit=", 6), is_high = !strncmp(arg, "high=", 5);
-	uint64_t bytes = 0;
+	static const char key[] = "limit=";
 	int err;
 
-	if (!value || (!is_limit && !is_high))
-		argp_failure(state, CLI_USAGE, 0, "'%s': expected limit=SIZE or high=SIZE", arg);
-	err = value ? size_parse(value + 1, hostmem_ram(), &bytes) : -EINVAL;
+	if (strncmp(arg, key, strlen(key)))
+		argp_failure(state, CLI_USAGE, 0, "'%s': expected limit=SIZE", arg);
+	err = size_parse(arg + strlen(key), hostmem_ram(), &a->limit);
 	if (err)
 		argp_failure(state, CLI_USAGE, 0,
 			     "'%s': %s; sizes are 8G, 512M, 1.5GiB, 40%%, infinity", arg,
 			     err == -ERANGE ? "out of range" : "not a size");
-	if (is_limit) {
-		a->limit = bytes;
-		a->has_limit = true;
-	} else {
-		a->high = bytes;
-		a->has_high = true;
-	}
+	a->has_limit = true;
 }
 
 static error_t parse_set(int key, char *arg, struct argp_state *state)
@@ -51,7 +43,7 @@ static error_t parse_set(int key, char *arg, struct argp_state *state)
 			parse_setting(state, a, arg);
 		return 0;
 	case ARGP_KEY_END:
-		if (!a->has_limit && !a->has_high)
+		if (!a->has_limit)
 			argp_failure(state, CLI_USAGE, 0,
 				     "nothing to set: expected CGROUP limit=SIZE");
 		return 0;
@@ -73,13 +65,9 @@ static int set_budget(struct kernel *k, const struct set_args *a)
 		err = cgroup_chain(cgpath, chain, PINCAP_MAX_DEPTH, &depth);
 	if (err)
 		return log_ret(err, "cgroup '%s'", a->path);
-	err = kernel_get_cgroup(k, chain[0], &cg);
-	if (err) {
-		cg.limit = PINCAP_UNLIMITED;
+	if (kernel_get_cgroup(k, chain[0], &cg))
 		cg.high = PINCAP_UNLIMITED;
-	}
-	err = kernel_set_budget(k, chain, depth, a->has_limit ? a->limit : cg.limit,
-				a->has_high ? a->high : cg.high);
+	err = kernel_set_budget(k, chain, depth, a->limit, cg.high);
 	return err ? log_ret(err, "set the budget of '%s'", cgpath) : 0;
 }
 
@@ -87,7 +75,7 @@ int cmd_set(int argc, char **argv)
 {
 	static const struct argp argp = {
 		.parser = parse_set,
-		.args_doc = "CGROUP limit=SIZE [high=SIZE]",
+		.args_doc = "CGROUP limit=SIZE",
 		.doc = "Change the budget of a cgroup while it runs. SIZE: 8G, 512M, 1.5GiB, 40% "
 		       "(of the smaller of RAM and the tightest memory.max above), infinity. A "
 		       "limit below what is pinned takes nothing away: nothing more is admitted "

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the tests against the real kernel share: pincap loaded around them, its
+ * counters by both readers that users have, and the kernel's own figures from
+ * /proc as the oracle. Amounts are bytes.
+ *
+ * Environment: PINCAP (build/pincap), BPFTOOL (bpftool).
+ */
+#ifndef TESTS_KERNEL_HARNESS_H
+#define TESTS_KERNEL_HARNESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bpf/intf.h"
+#include "tests/kernel/scratch.h"
+
+struct usage {
+	int64_t current;
+	int64_t locked;
+	int64_t pinned;
+	int64_t gpu;
+	int64_t held;
+};
+
+/* cmocka's group and test fixtures. The test's teardown kills and removes what is
+ * left, and fails if any counter was ever read negative or beyond reason. */
+int harness_setup(void **state);
+int harness_teardown(void **state);
+int test_teardown(void **state);
+
+/* main() of every test: `filter` is a cmocka pattern from the command line. */
+#define HARNESS_MAIN(tests)                                                            \
+	int main(int argc, char **argv)                                                \
+	{                                                                              \
+		harness_init(argc, argv);                                              \
+		return cmocka_run_group_tests(tests, harness_setup, harness_teardown); \
+	}
+void harness_init(int argc, char **argv);
+
+/* Somebody else's kernel side is never unloaded. */
+bool harness_is_owner(void);
+void harness_load(void);
+void harness_unload(void);
+
+/* The readers. An entry that is absent reads 0. */
+struct usage usage_by_stat(const struct cg *cg);
+struct usage usage_by_bpftool(const struct cg *cg);
+struct usage usage_by_proc(const struct cg *cg);
+
+/* Polls bpftool and /proc until both say so, then `pincap stat` (which sweeps, and
+ * so comes last). Fails with all the figures after 2 s. */
+#define assert_usage(cg, locked, pinned) \
+	harness_assert_usage(cg, locked, pinned, 0, __FILE__, __LINE__)
+#define assert_usage_held(cg, locked, pinned, held) \
+	harness_assert_usage(cg, locked, pinned, held, __FILE__, __LINE__)
+void harness_assert_usage(const struct cg *cg, int64_t locked, int64_t pinned, int64_t held,
+			  const char *file, int line);
+
+/* The pinned maps, at first hand. */
+int map_fd(const char *name); /* kept open until maps_forget() */
+void maps_forget(void);
+bool map_cgroup(const struct cg *cg, struct pincap_cgroup *ret);
+struct pincap_stats map_stats(void);
+int map_count_processes(uint64_t cgid);
+int map_count(const char *name);
+/* Waits up to 2 s for `current` and `held`; fails. */
+void map_wait(const struct cg *cg, int64_t current, int64_t held);
+
+/* Remember a value for the verdict of test_teardown(). */
+void usage_note(const struct usage *u);
+
+void set_limit(const struct cg *cg, const char *size);
+
+#endif

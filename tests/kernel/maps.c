@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The pinned maps at first hand, for what must be read a thousand times a second,
+ * and for what no tool shows.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <bpf/bpf.h>
+#include <cmocka.h>
+
+#include "tests/kernel/harness.h"
+
+static struct open_map {
+	const char *name;
+	int fd; /* + 1; 0: not open */
+} open_maps[] = { { "cgroups", 0 }, { "processes", 0 }, { "threads", 0 }, { "stats", 0 } };
+
+#define N_MAPS (sizeof(open_maps) / sizeof(open_maps[0]))
+
+int map_fd(const char *name)
+{
+	char path[128];
+
+	for (size_t i = 0; i < N_MAPS; i++) {
+		if (strcmp(open_maps[i].name, name))
+			continue;
+		if (!open_maps[i].fd) {
+			snprintf(path, sizeof(path), "/sys/fs/bpf/pincap/maps/%s", name);
+			open_maps[i].fd = bpf_obj_get(path) + 1;
+		}
+		if (open_maps[i].fd <= 0)
+			fail_msg("open the map '%s'", name);
+		return open_maps[i].fd - 1;
+	}
+	fail_msg("no map '%s'", name);
+	return -1;
+}
+
+void maps_forget(void)
+{
+	for (size_t i = 0; i < N_MAPS; i++) {
+		if (open_maps[i].fd > 0)
+			close(open_maps[i].fd - 1);
+		open_maps[i].fd = 0;
+	}
+}
+
+bool map_cgroup(const struct cg *cg, struct pincap_cgroup *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	return !bpf_map_lookup_elem(map_fd("cgroups"), &cg->id, ret);
+}
+
+struct pincap_stats map_stats(void)
+{
+	struct pincap_stats st = { 0 };
+	uint32_t zero = 0;
+
+	if (bpf_map_lookup_elem(map_fd("stats"), &zero, &st))
+		fail_msg("read the map of losses");
+	return st;
+}
+
+/* Records charged to a cgroup. A step from a key that was deleted meanwhile starts
+ * over and may count one twice; tests wait for 0, which that cannot fake. */
+int map_count_processes(uint64_t cgid)
+{
+	int fd = map_fd("processes"), n = 0;
+	struct pincap_process p;
+	uint64_t key, *last = NULL;
+
+	while (!bpf_map_get_next_key(fd, last, &key)) {
+		last = &key;
+		if (!bpf_map_lookup_elem(fd, &key, &p) && p.cgroup_id == cgid)
+			n++;
+	}
+	return n;
+}
+
+void map_wait(const struct cg *cg, int64_t current, int64_t held)
+{
+	struct deadline d = deadline_in(2000);
+	struct pincap_cgroup m;
+
+	do {
+		map_cgroup(cg, &m);
+	} while ((m.current != current || m.held != held) && deadline_open(&d));
+	if (m.current == current && m.held == held)
+		return;
+	fail_msg("'%s': current %" PRId64 ", held %" PRId64 "; expected %" PRId64 ", %" PRId64,
+		 cg->dir, (int64_t)m.current, (int64_t)m.held, current, held);
+}
+
+/* Likewise: all entries of a map, whatever their keys are. */
+int map_count(const char *name)
+{
+	int fd = map_fd(name), n = 0;
+	char key[16], *last = NULL;
+
+	while (!bpf_map_get_next_key(fd, last, key)) {
+		last = key;
+		n++;
+	}
+	return n;
+}
