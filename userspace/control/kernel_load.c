@@ -241,6 +241,19 @@ int kernel_load(bool persistent)
 	return err;
 }
 
+/* The kernel lets go of an unlinked link some time later: end admission now, so
+ * that after a load no two programs charge. */
+static void detach(const char *dir, const char *name)
+{
+	_cleanup_close_ int fd = -1;
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/links/%s", dir, name);
+	fd = bpf_obj_get(path);
+	if (fd >= 0)
+		bpf_link_detach(fd);
+}
+
 int kernel_remove(void)
 {
 	char dir[128];
@@ -248,6 +261,10 @@ int kernel_remove(void)
 
 	snprintf(dir, sizeof(dir), BPFFS "/" OLD_PREFIX "%d", (int)getpid());
 	err = rename(PIN_DIR, dir) ? -errno : 0;
+	if (!err) {
+		detach(dir, "admit_setsockopt");
+		detach(dir, "admit_getsockopt");
+	}
 	remove_leftovers();
 	return err;
 }
