@@ -19,14 +19,19 @@
 
 static const char usage[] = "usage: kfd-driver MOUNTFILE [--limit BYTES] [--errno N] "
 			    "[--fail-min BYTES]\n"
+			    "       [--fail-svm] [--render MOUNTFILE]\n"
 			    "Prints \"ready\" once mounted; ends on SIGTERM and SIGINT.\n";
 
-enum { OPT_LIMIT = 1, OPT_ERRNO, OPT_FAIL_MIN };
+#define FILES 2 /* the KFD, and the render node if it is wanted */
+
+enum { OPT_LIMIT = 1, OPT_ERRNO, OPT_FAIL_MIN, OPT_FAIL_SVM, OPT_RENDER };
 
 static const struct option options[] = {
 	{ "limit", required_argument, NULL, OPT_LIMIT },
 	{ "errno", required_argument, NULL, OPT_ERRNO },
 	{ "fail-min", required_argument, NULL, OPT_FAIL_MIN },
+	{ "fail-svm", no_argument, NULL, OPT_FAIL_SVM },
+	{ "render", required_argument, NULL, OPT_RENDER },
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };
@@ -55,7 +60,8 @@ static int parse_errno(const char *text)
 	return n;
 }
 
-static const char *parse_options(int argc, char **argv, struct table_rules *rules)
+static const char *parse_options(int argc, char **argv, struct table_rules *rules,
+				 const char **ret_render)
 {
 	int c;
 
@@ -69,6 +75,12 @@ static const char *parse_options(int argc, char **argv, struct table_rules *rule
 			break;
 		case OPT_FAIL_MIN:
 			rules->fail_min_bytes = parse_number(optarg, "size");
+			break;
+		case OPT_FAIL_SVM:
+			rules->is_svm_refused = true;
+			break;
+		case OPT_RENDER:
+			*ret_render = optarg;
 			break;
 		case 'h':
 			fputs(usage, stdout);
@@ -98,52 +110,66 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-/* Until a signal or until the mount is gone; both are a good end. */
-static int serve(struct fuse_file *file, int signal_fd)
+/* Until a signal or until a mount is gone; both are a good end. */
+static int serve(struct fuse_file *files[static FILES], int signal_fd)
 {
-	struct pollfd fds[] = {
-		{ .fd = signal_fd, .events = POLLIN },
-		{ .fd = fuse_file_fd(file), .events = POLLIN },
-	};
-	int err;
+	struct pollfd fds[1 + FILES] = { { .fd = signal_fd, .events = POLLIN } };
+	int err, i;
 
+	for (i = 0; i < FILES; i++)
+		fds[1 + i] = (struct pollfd){ .fd = files[i] ? fuse_file_fd(files[i]) : -1,
+					      .events = POLLIN };
 	for (;;) {
 		if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR)
 			return -errno;
 		if (fds[0].revents)
 			return 0;
-		err = fuse_file_serve(file);
-		if (err)
-			return err == -ENODEV ? 0 : err;
+		for (i = 0; i < FILES; i++) {
+			err = files[i] ? fuse_file_serve(files[i]) : 0;
+			if (err)
+				return err == -ENODEV ? 0 : err;
+		}
 	}
+}
+
+static void open_file(struct fuse_file **ret, const char *path, struct table *table,
+		      enum opener_kind kind)
+{
+	int err = fuse_file_open(ret, path, table, kind);
+
+	if (err)
+		warnx("mount '%s': %s (needs root and /dev/fuse)", path, strerror(-err));
 }
 
 int main(int argc, char **argv)
 {
 	struct table_rules rules = { .refuse_errno = ENOMEM };
-	const char *path = parse_options(argc, argv, &rules);
-	struct fuse_file *file;
+	struct fuse_file *files[FILES] = { NULL };
+	const char *render = NULL, *path;
 	struct table *table;
-	int signal_fd, ret;
+	int signal_fd, ret = -1;
 
+	path = parse_options(argc, argv, &rules, &render);
 	signal_fd = open_signals();
 	if (signal_fd < 0)
 		errx(1, "cannot wait for signals");
-	ret = table_new(&table, &rules);
-	if (ret)
+	if (table_new(&table, &rules))
 		errx(1, "out of memory");
-	ret = fuse_file_open(&file, path, table);
-	if (ret)
-		errx(1, "mount '%s': %s (needs root and /dev/fuse)", path, strerror(-ret));
+	open_file(&files[0], path, table, OPENER_KFD);
+	if (files[0] && render)
+		open_file(&files[1], render, table, OPENER_RENDER);
 
-	puts("ready");
-	fflush(stdout);
-	ret = serve(file, signal_fd);
-	if (ret)
-		warnx("serve '%s': %s", path, strerror(-ret));
+	if (files[0] && (files[1] || !render)) {
+		puts("ready");
+		fflush(stdout);
+		ret = serve(files, signal_fd);
+		if (ret)
+			warnx("serve '%s': %s", path, strerror(-ret));
+	}
 
-	/* The kernel sends nothing more once the mount is closed. */
-	fuse_file_close(file);
+	/* The kernel sends nothing more once the mounts are closed. */
+	fuse_file_close(files[1]);
+	fuse_file_close(files[0]);
 	table_free(table);
 	close(signal_fd);
 	return ret ? 1 : 0;

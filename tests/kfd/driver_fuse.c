@@ -14,6 +14,7 @@
 #include <sys/uio.h>
 #include <linux/fuse.h>
 
+#include "tests/kfd/driver_drm.h"
 #include "tests/kfd/driver_fuse.h"
 #include "tests/kfd/driver_kfd.h"
 #include "tests/kfd/driver_table.h"
@@ -30,6 +31,7 @@ struct fuse_file {
 	bool is_created;
 	bool is_mounted;
 	struct table *table;
+	enum opener_kind kind;
 	char request[FUSE_FILE_REQUEST_BYTES];
 };
 
@@ -42,6 +44,7 @@ struct answer {
 		struct fuse_init_out init;
 		struct fuse_attr_out attr;
 		struct fuse_open_out open;
+		struct fuse_write_out write;
 		struct fuse_statfs_out statfs;
 		struct fuse_ioctl_out ioctl;
 	} out;
@@ -77,7 +80,7 @@ static void on_open(struct fuse_file *f, const struct fuse_in_header *in, struct
 {
 	struct opener *o;
 
-	a->err = opener_new(&o, f->table, in->pid);
+	a->err = opener_new(&o, f->table, f->kind, in->pid);
 	if (a->err)
 		return;
 	a->out.open.fh = (uintptr_t)o;
@@ -105,9 +108,11 @@ static void on_read(const struct fuse_read_in *in, struct answer *a)
 
 /* For a well-formed command the kernel copies the argument in and out by the
  * size and direction that the command number names. */
-static void on_ioctl(const struct fuse_in_header *head, const struct fuse_ioctl_in *in,
-		     struct answer *a)
+static void on_ioctl(const struct fuse_file *f, const struct fuse_in_header *head,
+		     const struct fuse_ioctl_in *in, struct answer *a)
 {
+	int (*answer)(struct opener *, pid_t, uint32_t, void *, size_t) =
+		f->kind == OPENER_KFD ? driver_kfd_answer : driver_drm_answer;
 	size_t in_bytes = head->len - sizeof(*head) - sizeof(*in);
 
 	if (in_bytes > sizeof(a->arg) || in->out_size > sizeof(a->arg)) {
@@ -115,12 +120,23 @@ static void on_ioctl(const struct fuse_in_header *head, const struct fuse_ioctl_
 		return;
 	}
 	memcpy(a->arg, in + 1, in_bytes);
-	a->err = driver_kfd_answer(opener_of(in->fh), head->pid, in->cmd, a->arg, in_bytes);
+	a->err = answer(opener_of(in->fh), head->pid, in->cmd, a->arg, in_bytes);
 	if (a->err)
 		return;
 	answer_head(a, &a->out.ioctl, sizeof(a->out.ioctl));
 	a->data = a->arg;
 	a->data_bytes = in->out_size;
+}
+
+static void on_write(const struct fuse_file *f, const struct fuse_in_header *head,
+		     const struct fuse_write_in *in, struct answer *a)
+{
+	a->err = -EINVAL;
+	if (f->kind == OPENER_KFD && in->size <= head->len - sizeof(*head) - sizeof(*in))
+		a->err = driver_kfd_write(opener_of(in->fh), head->pid, (const char *)(in + 1),
+					  in->size);
+	a->out.write.size = in->size;
+	answer_head(a, &a->out.write, sizeof(a->out.write));
 }
 
 static void dispatch(struct fuse_file *f, struct answer *a)
@@ -143,7 +159,7 @@ static void dispatch(struct fuse_file *f, struct answer *a)
 		on_read(arg, a);
 		break;
 	case FUSE_IOCTL:
-		on_ioctl(in, arg, a);
+		on_ioctl(f, in, arg, a);
 		break;
 	case FUSE_RELEASE:
 		opener_free(opener_of(((const struct fuse_release_in *)arg)->fh));
@@ -152,7 +168,7 @@ static void dispatch(struct fuse_file *f, struct answer *a)
 		answer_head(a, &a->out.statfs, sizeof(a->out.statfs));
 		break;
 	case FUSE_WRITE:
-		a->err = -EINVAL;
+		on_write(f, in, arg, a);
 		break;
 	default:
 		a->err = -ENOSYS;
@@ -253,7 +269,7 @@ static void fuse_file_closep(struct fuse_file **f)
 	fuse_file_close(*f);
 }
 
-int fuse_file_open(struct fuse_file **ret, const char *path, struct table *t)
+int fuse_file_open(struct fuse_file **ret, const char *path, struct table *t, enum opener_kind kind)
 {
 	_cleanup_(fuse_file_closep) struct fuse_file *f = calloc(1, sizeof(*f));
 	int err;
@@ -262,6 +278,7 @@ int fuse_file_open(struct fuse_file **ret, const char *path, struct table *t)
 		return -ENOMEM;
 	f->fd = -1;
 	f->table = t;
+	f->kind = kind;
 	f->path = strdup(path);
 	if (!f->path)
 		return -ENOMEM;

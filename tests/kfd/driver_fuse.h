@@ -9,11 +9,13 @@
 
 #include <stdbool.h>
 
+#include "tests/kfd/driver_table.h"
+
 struct fuse_file;
-struct table;
 
 /* Mount over path, which is created if need be. 0 or negative errno. */
-int fuse_file_open(struct fuse_file **ret, const char *path, struct table *t);
+int fuse_file_open(struct fuse_file **ret, const char *path, struct table *t,
+		   enum opener_kind kind);
 /* Unmounts, and removes the file if fuse_file_open() created it. */
 struct fuse_file *fuse_file_close(struct fuse_file *f);
 

@@ -4,50 +4,12 @@
  * requests, so there is no locking, and a report shows one moment.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <sys/syscall.h>
 
-#include "tests/kfd/driver_table.h"
+#include "tests/kfd/driver_state.h"
 #include "tests/kfd/kfd_emu.h"
 #include "userspace/common/util.h"
-
-#define TABLE_GONE 64 /* dead processes whose peak is remembered */
-
-struct buffer {
-	bool used;
-	uint32_t flags;
-	uint64_t bytes;
-};
-
-struct opener {
-	struct opener *next, **link;
-	struct table *table;
-	pid_t tgid; /* 0: in a pid namespace that we cannot see */
-	bool is_user;
-	struct buffer *buffers; /* index: low half of the handle */
-	size_t buffers_size;
-	size_t system_buffers;
-	uint64_t gpu_bytes; /* host memory only */
-	uint64_t peak_bytes;
-	uint64_t next_offset;
-	char *report;
-	size_t report_bytes;
-};
-
-struct gone {
-	pid_t tgid;
-	uint64_t peak_bytes;
-};
-
-struct table {
-	struct table_rules rules;
-	struct opener *openers;
-	uint64_t gpu_bytes;
-	uint64_t allocs, frees, refused, userptr_allocs;
-	struct gone gone[TABLE_GONE];
-	uint64_t gone_count; /* ever; the newest is at (gone_count - 1) % TABLE_GONE */
-};
 
 int table_new(struct table **ret, const struct table_rules *rules)
 {
@@ -89,14 +51,56 @@ static pid_t tgid_of(pid_t tid)
 	return 0;
 }
 
-int opener_new(struct opener **ret, struct table *t, pid_t tid)
+static int find_process(struct process **ret, struct table *t, pid_t tgid)
+{
+	struct process *p = tgid ? t->processes : NULL;
+
+	while (p && p->tgid != tgid)
+		p = p->next;
+	if (!p) {
+		p = calloc(1, sizeof(*p));
+		if (!p)
+			return -ENOMEM;
+		p->tgid = tgid;
+		p->next = t->processes;
+		p->link = &t->processes;
+		if (p->next)
+			p->next->link = &p->next;
+		t->processes = p;
+	}
+	p->openers++;
+	*ret = p;
+	return 0;
+}
+
+/* With its last file a process is gone for the driver. */
+static void leave_process(struct table *t, struct process *p)
+{
+	if (--p->openers)
+		return;
+	if (p->is_user) {
+		t->gone[t->gone_count % TABLE_GONE] =
+			(struct gone){ .tgid = p->tgid, .peak_bytes = p->peak_bytes };
+		t->gone_count++;
+	}
+	*p->link = p->next;
+	if (p->next)
+		p->next->link = p->link;
+	free(p);
+}
+
+int opener_new(struct opener **ret, struct table *t, enum opener_kind kind, pid_t tid)
 {
 	struct opener *o = calloc(1, sizeof(*o));
 
 	if (!o)
 		return -ENOMEM;
+	if (find_process(&o->process, t, tgid_of(tid))) {
+		free(o);
+		return -ENOMEM;
+	}
 	o->table = t;
-	o->tgid = tgid_of(tid);
+	o->kind = kind;
 	o->next_offset = KFD_EMU_FIRST_OFFSET;
 	o->next = t->openers;
 	o->link = &t->openers;
@@ -107,19 +111,46 @@ int opener_new(struct opener **ret, struct table *t, pid_t tid)
 	return 0;
 }
 
+void process_account(struct table *t, struct process *p, int64_t delta)
+{
+	p->gpu_bytes += (uint64_t)delta;
+	t->gpu_bytes += (uint64_t)delta;
+	p->peak_bytes = MAX(p->peak_bytes, p->gpu_bytes);
+}
+
+static void account(struct opener *o, const struct buffer *b, int sign)
+{
+	int64_t delta = sign * (int64_t)b->bytes;
+
+	if (!(b->flags & KFD_EMU_SYSTEM_FLAGS))
+		return;
+	o->process->system_buffers += sign;
+	if (o->kind == OPENER_RENDER)
+		o->process->drm_bytes += (uint64_t)delta;
+	process_account(o->table, o->process, delta);
+}
+
+/* Ranges belong to the process, but only its file of the KFD can make them; the
+ * library in it opens that once. */
+static void drop_all(struct opener *o)
+{
+	size_t i;
+
+	for (i = 0; i < o->buffers_size; i++)
+		if (o->buffers[i].used)
+			account(o, &o->buffers[i], -1);
+	if (o->kind == OPENER_KFD && o->is_user) {
+		process_account(o->table, o->process, -(int64_t)o->process->svm.bytes);
+		ranges_done(&o->process->svm);
+	}
+}
+
 struct opener *opener_free(struct opener *o)
 {
-	struct table *t;
-
 	if (!o)
 		return NULL;
-	t = o->table;
-	t->gpu_bytes -= o->gpu_bytes;
-	if (o->is_user) {
-		t->gone[t->gone_count % TABLE_GONE] =
-			(struct gone){ .tgid = o->tgid, .peak_bytes = o->peak_bytes };
-		t->gone_count++;
-	}
+	drop_all(o);
+	leave_process(o->table, o->process);
 	*o->link = o->next;
 	if (o->next)
 		o->next->link = o->link;
@@ -131,9 +162,12 @@ struct opener *opener_free(struct opener *o)
 
 int opener_enter(struct opener *o, pid_t tid)
 {
-	if (o->tgid && tid > 0 && syscall(SYS_tgkill, o->tgid, tid, 0) < 0)
+	pid_t tgid = o->process->tgid;
+
+	if (o->kind == OPENER_KFD && tgid && tid > 0 && syscall(SYS_tgkill, tgid, tid, 0) < 0)
 		return -EBADF;
 	o->is_user = true;
+	o->process->is_user = true;
 	return 0;
 }
 
@@ -176,18 +210,21 @@ static int check_request(const struct kfd_ioctl_alloc_memory_of_gpu_args *args)
 	return 0;
 }
 
-static int check_limit(const struct table *t, uint64_t bytes, uint32_t flags)
+int table_check_limit(const struct table *t, uint64_t bytes, uint64_t fresh)
 {
 	const struct table_rules *r = &t->rules;
 
-	if (!(flags & KFD_EMU_SYSTEM_FLAGS))
-		return 0;
 	if (r->fail_min_bytes && bytes >= r->fail_min_bytes)
 		return -r->refuse_errno;
-	if (r->limit_bytes &&
-	    (t->gpu_bytes > r->limit_bytes || bytes > r->limit_bytes - t->gpu_bytes))
+	if (r->limit_bytes && fresh &&
+	    (t->gpu_bytes > r->limit_bytes || fresh > r->limit_bytes - t->gpu_bytes))
 		return -r->refuse_errno;
 	return 0;
+}
+
+static int check_limit(const struct table *t, uint64_t bytes, uint32_t flags)
+{
+	return flags & KFD_EMU_SYSTEM_FLAGS ? table_check_limit(t, bytes, bytes) : 0;
 }
 
 /* Offsets are never given twice to one opener, so that a stale mapping can not
@@ -209,18 +246,6 @@ static int place_buffer(struct opener *o, uint64_t bytes,
 	args->mmap_offset = o->next_offset;
 	o->next_offset += bytes;
 	return 0;
-}
-
-static void account(struct opener *o, const struct buffer *b, int sign)
-{
-	int64_t delta = sign * (int64_t)b->bytes;
-
-	if (!(b->flags & KFD_EMU_SYSTEM_FLAGS))
-		return;
-	o->system_buffers += sign;
-	o->gpu_bytes += (uint64_t)delta;
-	o->table->gpu_bytes += (uint64_t)delta;
-	o->peak_bytes = MAX(o->peak_bytes, o->gpu_bytes);
 }
 
 static int try_alloc(struct opener *o, struct kfd_ioctl_alloc_memory_of_gpu_args *args)
@@ -267,67 +292,45 @@ bool opener_has(const struct opener *o, uint64_t handle)
 	return handle >> 32 == KFD_EMU_GPU_ID && slot < o->buffers_size && o->buffers[slot].used;
 }
 
-int opener_release(struct opener *o, uint64_t handle)
+static void drop_buffer(struct opener *o, struct buffer *b)
 {
-	struct buffer *b;
-
-	if (!opener_has(o, handle))
-		return -EINVAL;
-	b = &o->buffers[(uint32_t)handle];
 	account(o, b, -1);
 	b->used = false;
 	o->table->frees++;
+}
+
+int opener_release(struct opener *o, uint64_t handle)
+{
+	if (!opener_has(o, handle))
+		return -EINVAL;
+	drop_buffer(o, &o->buffers[(uint32_t)handle]);
 	return 0;
 }
 
-static void write_gone(const struct table *t, FILE *f)
+/* Number 0 is none of GEM's. */
+int opener_create_gem(struct opener *o, uint64_t bytes, uint32_t flags, uint32_t *ret_handle)
 {
-	uint64_t i = t->gone_count > TABLE_GONE ? t->gone_count - TABLE_GONE : 0;
-
-	for (; i < t->gone_count; i++) {
-		const struct gone *g = &t->gone[i % TABLE_GONE];
-
-		fprintf(f, "gone pid %d peak_bytes %" PRIu64 "\n", (int)g->tgid, g->peak_bytes);
-	}
-}
-
-static int take_snapshot(struct opener *reader)
-{
-	const struct table *t = reader->table;
-	const struct opener *o;
-	FILE *f;
-
-	free(reader->report);
-	reader->report = NULL;
-	reader->report_bytes = 0;
-	f = open_memstream(&reader->report, &reader->report_bytes);
-	if (!f)
-		return -errno;
-	for (o = t->openers; o; o = o->next)
-		if (o->is_user)
-			fprintf(f,
-				"pid %d gpu_bytes %" PRIu64 " buffers %zu peak_bytes %" PRIu64 "\n",
-				(int)o->tgid, o->gpu_bytes, o->system_buffers, o->peak_bytes);
-	fprintf(f, "total gpu_bytes %" PRIu64 "\n", t->gpu_bytes);
-	fprintf(f,
-		"allocs %" PRIu64 " frees %" PRIu64 " refused %" PRIu64 " userptr_allocs %" PRIu64
-		"\n",
-		t->allocs, t->frees, t->refused, t->userptr_allocs);
-	write_gone(t, f);
-	return fclose(f) ? -errno : 0;
-}
-
-ssize_t opener_report(struct opener *o, uint64_t offset, size_t size, const char **ret)
-{
+	uint32_t slot;
 	int err;
 
-	if (offset == 0) {
-		err = take_snapshot(o);
-		if (err)
-			return err;
+	err = check_limit(o->table, bytes, flags);
+	if (!err)
+		err = find_slot(o, &slot);
+	if (err) {
+		o->table->refused++;
+		return err;
 	}
-	if (offset >= o->report_bytes)
-		return 0;
-	*ret = o->report + offset;
-	return MIN(size, o->report_bytes - offset);
+	o->buffers[slot] = (struct buffer){ .used = true, .flags = flags, .bytes = bytes };
+	account(o, &o->buffers[slot], 1);
+	o->table->allocs++;
+	*ret_handle = slot + 1;
+	return 0;
+}
+
+int opener_close_gem(struct opener *o, uint32_t handle)
+{
+	if (!handle || handle > o->buffers_size || !o->buffers[handle - 1].used)
+		return -EINVAL;
+	drop_buffer(o, &o->buffers[handle - 1]);
+	return 0;
 }

@@ -7,6 +7,7 @@
 #ifndef KFD_EMU_H
 #define KFD_EMU_H
 
+#include <inttypes.h>
 #include <stdint.h>
 #include <linux/kfd_ioctl.h>
 
@@ -23,6 +24,12 @@
 
 /* Buffers of these kinds are host memory; the others are not counted. */
 #define KFD_EMU_SYSTEM_FLAGS (KFD_IOC_ALLOC_MEM_FLAGS_GTT | KFD_IOC_ALLOC_MEM_FLAGS_USERPTR)
+
+/* Written to the driver's file before a mapping ends: from where, how many
+ * bytes. The kernel tells its drivers of that without any call of theirs. */
+#define KFD_EMU_UNMAP_BYTES 64
+#define KFD_EMU_UNMAP_PRINT "unmap %" PRIx64 " %" PRIx64 "\n"
+#define KFD_EMU_UNMAP_SCAN  "unmap %" SCNx64 " %" SCNx64
 
 /* The ring of an AQL queue is mapped twice in a row: the caller names the size
  * of both mappings, the memory behind them is half of it. */

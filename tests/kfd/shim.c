@@ -40,6 +40,7 @@ static void after_fork_child(void)
 	after_fork_parent();
 	queue_forked();
 	event_forked();
+	svm_forget();
 	memory_forked();
 	topology_forked();
 	shim_fd_forked();
@@ -61,11 +62,15 @@ static void read_config(void)
 	const char *device = secure_getenv("KFD_SHIM_DEVICE");
 	const char *gfx = secure_getenv("KFD_SHIM_GFX");
 	const char *lock = secure_getenv("KFD_SHIM_LOCK");
+	const char *svm = secure_getenv("KFD_SHIM_SVM");
+	const char *render = secure_getenv("KFD_SHIM_RENDER");
 
 	if (!device || !*device)
 		return;
 	config.device = strdup(device);
 	config.gfx = gfx && streq(gfx, "1030") ? 1030 : 900;
+	config.render = render && *render ? strdup(render) : NULL;
+	config.has_svm = svm && streq(svm, "1");
 	config.is_locking = lock && streq(lock, "1");
 	open_log(secure_getenv("KFD_SHIM_LOG"));
 	pthread_atfork(before_fork, after_fork_parent, after_fork_child);

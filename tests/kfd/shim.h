@@ -9,6 +9,9 @@
  *
  *	KFD_SHIM_DEVICE	the file that kfd-driver has mounted
  *	KFD_SHIM_GFX	900 (default) or 1030
+ *	KFD_SHIM_RENDER	the file that kfd-driver --render has mounted; without it the
+ *			render node has no buffers
+ *	KFD_SHIM_SVM=1	the GPU has the SVM API, which newer runtimes use to register
  *	KFD_SHIM_LOCK=1	page-lock what the driver holds; it locks nothing itself
  *	KFD_SHIM_LOG	file to append a log to, - for stderr
  *
@@ -35,8 +38,10 @@
 
 struct shim_config {
 	const char *device; /* NULL: the library is idle */
+	const char *render; /* NULL: a render node without buffers */
 	int gfx;
 	bool is_locking;
+	bool has_svm;
 };
 
 const struct shim_config *shim_config(void);
@@ -54,6 +59,7 @@ enum shim_fd_kind {
 };
 
 enum shim_fd_kind shim_fd_kind(int fd);
+int shim_fd_kfd(void);				     /* any descriptor of the KFD, or -1 */
 int shim_fd_open(enum shim_fd_kind kind, int flags); /* fd or negative errno */
 void shim_fd_copied(int from, int to);
 void shim_fd_closing(int fd);
@@ -105,6 +111,13 @@ void memory_lock(void);
 void memory_unlock(void);
 void memory_forked(void);
 
+/* shim_svm.c: ranges that the GPU has access to */
+
+int svm_ioctl(int fd, unsigned long cmd, void *arg);
+/* Called before these addresses lose their mapping. */
+void svm_unmapping(const void *addr, size_t bytes);
+void svm_forget(void);
+
 /* shim_event.c: events as the KFD has them */
 
 int event_create(struct kfd_ioctl_create_event_args *args);
@@ -152,7 +165,7 @@ bool sdma_step(struct queue *q);
 /* shim_ioctl.c, shim_drm.c: 0 or negative errno */
 
 int kfd_ioctl(int fd, unsigned long cmd, void *arg);
-int drm_ioctl(unsigned long cmd, void *arg);
+int drm_ioctl(int fd, unsigned long cmd, void *arg);
 
 static inline uint64_t shim_now_ns(void)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The render node, as far as the runtime asks it: who it is, and a description
- * of the GPU that nothing here depends on.
+ * of the GPU that nothing here depends on. Buffers are the driver's business.
  */
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <libdrm/amdgpu_drm.h>
 
@@ -81,7 +82,14 @@ static int get_info(const struct drm_amdgpu_info *info)
 	return 0;
 }
 
-int drm_ioctl(unsigned long cmd, void *arg)
+static int ask_driver(int fd, unsigned long cmd, void *arg)
+{
+	if (!shim_config()->render)
+		return -EINVAL;
+	return syscall(SYS_ioctl, fd, cmd, arg) < 0 ? -errno : 0;
+}
+
+int drm_ioctl(int fd, unsigned long cmd, void *arg)
 {
 	shim_log("render node ioctl %#lx", cmd);
 	switch (_IOC_NR(cmd)) {
@@ -91,6 +99,10 @@ int drm_ioctl(unsigned long cmd, void *arg)
 		return get_client(arg);
 	case DRM_COMMAND_BASE + DRM_AMDGPU_INFO:
 		return get_info(arg);
+	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_CREATE:
+	case DRM_COMMAND_BASE + DRM_AMDGPU_GEM_USERPTR:
+	case _IOC_NR(DRM_IOCTL_GEM_CLOSE):
+		return ask_driver(fd, cmd, arg);
 	default:
 		return -EINVAL;
 	}

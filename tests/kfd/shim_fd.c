@@ -43,6 +43,11 @@ static int find_kfd(int except)
 	return -1;
 }
 
+int shim_fd_kfd(void)
+{
+	return find_kfd(-1);
+}
+
 /* The driver has one state per process however often it is opened, so a second
  * open shares the file of the first. */
 static int open_kfd(void)
@@ -59,15 +64,17 @@ static int open_kfd(void)
 	return syscall(SYS_openat, AT_FDCWD, shim_config()->device, O_RDWR | O_CLOEXEC, 0);
 }
 
-/* The render node is emulated altogether; its descriptor only has to exist. */
+/* Without a driver for it the render node's descriptor only has to exist. */
 static int open_kind(enum shim_fd_kind kind, int flags)
 {
+	const char *render = shim_config()->render;
 	int fd;
 
 	if (kind == SHIM_FD_KFD)
 		fd = open_kfd();
 	else
-		fd = syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR | (flags & O_CLOEXEC), 0);
+		fd = syscall(SYS_openat, AT_FDCWD, render ? render : "/dev/null",
+			     O_RDWR | (flags & O_CLOEXEC), 0);
 	if (fd < 0)
 		return -errno;
 	if (fd >= FD_TABLE_SIZE) {
@@ -116,6 +123,7 @@ void shim_fd_closing(int fd)
 		return;
 	queue_stop_all();
 	event_forget();
+	svm_forget();
 	memory_forget();
 }
 

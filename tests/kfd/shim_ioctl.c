@@ -187,7 +187,7 @@ static const struct command commands[] = {
 	[NR(AMDKFD_IOC_MAP_MEMORY_TO_GPU)] = { "MAP_MEMORY_TO_GPU", ask_driver, NULL },
 	[NR(AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU)] = { "UNMAP_MEMORY_FROM_GPU", ask_driver, NULL },
 	[NR(AMDKFD_IOC_SET_CU_MASK)] = { "SET_CU_MASK", NULL, do_nothing },
-	[NR(AMDKFD_IOC_SVM)] = { "SVM", ask_driver, NULL },
+	[NR(AMDKFD_IOC_SVM)] = { "SVM", svm_ioctl, NULL },
 	[NR(AMDKFD_IOC_SET_XNACK_MODE)] = { "SET_XNACK_MODE", NULL, do_xnack_mode },
 	[NR(AMDKFD_IOC_AVAILABLE_MEMORY)] = { "AVAILABLE_MEMORY", NULL, do_available_memory },
 };

@@ -244,6 +244,8 @@ static void *mmap_any(void *addr, size_t bytes, int prot, int flags, int fd, off
 {
 	enum shim_fd_kind kind = flags & MAP_ANONYMOUS ? SHIM_FD_NONE : shim_fd_kind(fd);
 
+	if ((flags & MAP_FIXED) && !(flags & MAP_FIXED_NOREPLACE))
+		svm_unmapping(addr, bytes);
 	if (kind == SHIM_FD_KFD || kind == SHIM_FD_RENDER)
 		return memory_map(addr, bytes, prot, flags, offset);
 	return (void *)syscall(SYS_mmap, addr, bytes, prot, flags, fd, offset);
@@ -269,7 +271,7 @@ SHIM_EXPORT int ioctl(int fd, unsigned long cmd, ...)
 		err = kfd_ioctl(fd, cmd, arg);
 		break;
 	case SHIM_FD_RENDER:
-		err = drm_ioctl(cmd, arg);
+		err = drm_ioctl(fd, cmd, arg);
 		break;
 	case SHIM_FD_STALE:
 		err = -EBADF; /* the KFD serves only the process that opened it */

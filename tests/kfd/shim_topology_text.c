@@ -127,10 +127,12 @@ static int gpu_name(char *buf, size_t size, int gfx)
 	return snprintf(buf, size, "%s\n", find_model(gfx)->name);
 }
 
-/* No SVM API: the runtime registers memory as buffers. */
+/* Without the SVM API the runtime registers memory as buffers. */
 static uint32_t gpu_capability(void)
 {
-	return HSA_CAP_WATCH_POINTS_SUPPORTED | 2 << HSA_CAP_WATCH_POINTS_TOTALBITS_SHIFT |
+	uint32_t svm = shim_config()->has_svm ? HSA_CAP_SVMAPI_SUPPORTED : 0;
+
+	return svm | HSA_CAP_WATCH_POINTS_SUPPORTED | 2 << HSA_CAP_WATCH_POINTS_TOTALBITS_SHIFT |
 	       HSA_CAP_DOORBELL_TYPE_2_0 << HSA_CAP_DOORBELL_TYPE_TOTALBITS_SHIFT;
 }
 
