@@ -357,11 +357,29 @@ static long drop_buffer(struct bpf_map *map, struct pincap_buffer_key *key,
 	return 0;
 }
 
+struct range_walk {
+	struct pincap_range_key at;
+};
+
+static long drop_range(u32 i, struct range_walk *w)
+{
+	struct pincap_range *r = w->at.start ? bpf_map_lookup_elem(&ranges, &w->at) : NULL;
+	u64 next;
+
+	if (!r)
+		return 1;
+	next = r->next;
+	bpf_map_delete_elem(&ranges, &w->at);
+	w->at.start = next;
+	return 0;
+}
+
 /* The address space is gone: uncharge all that its record holds, forget it.
  * `before`: only if the record was last seen before this generation (0: always). */
 static __noinline int release(u64 mm, struct pincap_process *rec, u64 before)
 {
 	struct amounts d = {};
+	struct range_walk w = {};
 	u64 cgid, birth;
 
 	bpf_spin_lock(&rec->lock);
@@ -375,12 +393,16 @@ static __noinline int release(u64 mm, struct pincap_process *rec, u64 before)
 	d.held = -rec->held;
 	cgid = rec->cgroup_id;
 	birth = rec->birth;
+	w.at.birth = birth;
+	w.at.start = rec->svm_head;
 	rec->mm = 0;
 	bpf_spin_unlock(&rec->lock);
 
 	chain_add(cgid, &d);
-	if (d.gpu)
+	if (d.gpu) {
 		bpf_for_each_map_elem(&buffers, drop_buffer, &birth, 0);
+		bpf_loop(RANGES_MAX, drop_range, &w, 0);
+	}
 	bpf_map_delete_elem(&processes, &mm);
 	return 1;
 }

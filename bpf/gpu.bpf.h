@@ -1,75 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
 /*
- * Host memory in the AMD GPU driver's hands, read at the boundary of its ioctls.
- * ROCm's pins move no counter of the kernel's, so that the driver's own words are
- * the only source: what it admitted is held until it was freed.
- *
- * Nothing here refuses an ioctl: queues and signals use the same calls, and the
- * runtime crashes without them.
+ * The gpu class: host memory in the AMD GPU driver's hands, by buffer and by range.
+ * What the driver admitted is held until it was freed, unmapped, or its process
+ * ended. Who says so is in ioctl.bpf.h.
  */
 #ifndef PINCAP_GPU_BPF_H
 #define PINCAP_GPU_BPF_H
 
-#include "account.bpf.h"
-
-/* include/uapi/linux/kfd_ioctl.h */
-#define KFD_ALLOC_MEMORY_OF_GPU 0xc0284b16
-#define KFD_FREE_MEMORY_OF_GPU	0x40084b17
-#define KFD_FLAG_GTT		(1 << 1)
-#define KFD_FLAG_USERPTR	(1 << 2)
-#define KFD_FLAG_AQL_QUEUE_MEM	(1 << 27)
-
-struct kfd_alloc {
-	u64 va_addr;
-	u64 size;
-	u64 handle; /* out */
-	u64 mmap_offset;
-	u32 gpu_id;
-	u32 flags;
-};
-
-#define SYS_IOCTL 16 /* x86-64 */
-
-#define S_IFMT	00170000
-#define S_IFCHR 0020000
-
-/* What the driver allocates for a request: an AQL ring is mapped twice and exists
- * once (amdgpu_amdkfd_gpuvm_alloc_memory_of_gpu). */
-static __always_inline u64 kfd_alloc_bytes(struct kfd_alloc *a)
-{
-	u64 page = 1ULL << page_shift;
-	u64 size = a->flags & KFD_FLAG_AQL_QUEUE_MEM ? a->size >> 1 : a->size;
-
-	return (size + page - 1) & ~(page - 1);
-}
-
-static __always_inline bool is_kfd_file(struct pincap_config *cfg, struct file *file)
-{
-	struct inode *inode = BPF_CORE_READ(file, f_inode);
-	u16 mode = BPF_CORE_READ(inode, i_mode);
-	u64 ino = BPF_CORE_READ(inode, i_ino);
-	u32 dev = BPF_CORE_READ(inode, i_sb, s_dev);
-
-	if ((mode & S_IFMT) == S_IFCHR && cfg->kfd_rdev)
-		return BPF_CORE_READ(inode, i_rdev) == cfg->kfd_rdev;
-	for (int i = 0; i < PINCAP_KFD_FILES; i++)
-		if (dev && cfg->kfd_files[i].dev == dev && cfg->kfd_files[i].ino == ino)
-			return true;
-	return false;
-}
-
-static __always_inline bool is_kfd(struct task_struct *task, u32 fd)
-{
-	struct pincap_config *cfg = config_get();
-	struct files_struct *files = task->files;
-	struct fdtable *fdt = files ? files->fdt : NULL;
-	struct file *file = NULL;
-
-	if (!cfg || !fdt || fd >= fdt->max_fds)
-		return false;
-	bpf_probe_read_kernel(&file, sizeof(file), fdt->fd + fd);
-	return file && is_kfd_file(cfg, file);
-}
+#include "svm.bpf.h"
 
 /* Change the gpu class of a record. A rise consumes what the asking thread was
  * admitted. */
@@ -92,58 +30,64 @@ static __noinline int gpu_add(struct pincap_process *rec, u64 mm, s64 bytes)
 	return chain_add(cgid, &d);
 }
 
-static __noinline int gpu_alloc(struct mm_struct *mm, struct kfd_alloc *a)
+/* The record to charge, in its cgroup. */
+static __noinline struct pincap_process *gpu_record(struct mm_struct *mm)
 {
 	struct pincap_process *rec = process_get(mm);
-	struct pincap_buffer buf = { .mm = (u64)mm, .flags = a->flags };
-	struct pincap_buffer_key key = { .handle = a->handle };
-	long err;
+
+	if (rec && !rec->cgroup_id && sync_record(mm, rec, 0))
+		return NULL;
+	return rec;
+}
+
+static __noinline int buffer_alloc(struct mm_struct *mm, struct pincap_buffer_key *key,
+				   struct pincap_buffer *buf)
+{
+	struct pincap_process *rec = gpu_record(mm);
 
 	if (!rec)
 		return -EAGAIN;
-	if (!rec->cgroup_id && sync_record(mm, rec, 0))
-		return -EAGAIN;
-	buf.bytes = kfd_alloc_bytes(a);
-	buf.tgid = bpf_get_current_pid_tgid() >> 32;
-	key.birth = rec->birth;
-	err = bpf_map_update_elem(&buffers, &key, &buf, BPF_NOEXIST);
-	if (err) {
+	key->birth = rec->birth;
+	buf->mm = (u64)mm;
+	buf->tgid = bpf_get_current_pid_tgid() >> 32;
+	if (bpf_map_update_elem(&buffers, key, buf, BPF_NOEXIST)) {
 		STAT(buffers_full);
-		return err;
+		return -EAGAIN;
 	}
-	return gpu_add(rec, (u64)mm, buf.bytes);
+	return gpu_add(rec, (u64)mm, buf->bytes);
 }
 
 /*
- * FREE is read when it is entered, since the driver may hand the handle out again
- * to another thread before this one leaves the call. The buffer is taken out of
- * the map at once, its bytes are uncharged when the driver has said yes.
+ * Freeing is read when it is entered, since the driver may hand the handle out
+ * again to another thread before this one leaves the call. The buffer is taken
+ * out of the map at once, its bytes are uncharged when the driver has said yes.
  */
-static __noinline int gpu_free_enter(struct mm_struct *mm, u64 handle)
+static __noinline int buffer_free_enter(struct mm_struct *mm, struct pincap_buffer_key *key)
 {
 	u64 mm_key = (u64)mm;
 	u32 tid = bpf_get_current_pid_tgid();
 	struct pincap_process *rec = bpf_map_lookup_elem(&processes, &mm_key);
-	struct pincap_buffer_key key = { .handle = handle };
 	struct pincap_buffer *buf;
 	struct pincap_thread *t;
 
 	if (!rec)
 		return 0;
-	key.birth = rec->birth;
-	buf = bpf_map_lookup_elem(&buffers, &key);
+	key->birth = rec->birth;
+	buf = bpf_map_lookup_elem(&buffers, key);
 	if (!buf)
-		return 0; /* device memory, or another driver's word for it */
+		return 0; /* device memory */
 	t = thread_get(tid, rec);
 	if (!t)
 		return -EAGAIN;
-	t->free_handle = handle;
+	t->free_file = key->file;
+	t->free_handle = key->handle;
+	t->free_addr = buf->addr;
 	t->free_bytes = buf->bytes;
-	t->free_flags = buf->flags;
-	return bpf_map_delete_elem(&buffers, &key);
+	t->free_kind = buf->kind;
+	return bpf_map_delete_elem(&buffers, key);
 }
 
-static __noinline int gpu_free_exit(struct mm_struct *mm, bool freed)
+static __noinline int buffer_free_exit(struct mm_struct *mm, bool freed)
 {
 	u64 mm_key = (u64)mm;
 	struct pincap_process *rec = bpf_map_lookup_elem(&processes, &mm_key);
@@ -153,70 +97,35 @@ static __noinline int gpu_free_exit(struct mm_struct *mm, bool freed)
 
 	if (!t || !t->free_bytes)
 		return 0;
+	buf.addr = t->free_addr;
 	buf.bytes = t->free_bytes;
+	buf.kind = t->free_kind;
 	t->free_bytes = 0;
 	if (freed)
 		return gpu_add(rec, mm_key, -buf.bytes);
 	key.birth = rec->birth;
+	key.file = t->free_file;
 	key.handle = t->free_handle;
-	buf.flags = t->free_flags;
 	buf.tgid = bpf_get_current_pid_tgid() >> 32;
 	return bpf_map_update_elem(&buffers, &key, &buf, BPF_NOEXIST);
 }
 
-SEC("tp_btf/sys_enter")
-int BPF_PROG(gpu_sys_enter, struct pt_regs *regs, long id)
+static __noinline int range_allow(struct mm_struct *mm, u64 start, u64 end)
 {
-	struct task_struct *task;
-	struct mm_struct *mm;
-	u64 handle;
+	struct pincap_process *rec = gpu_record(mm);
 
-	if (id != SYS_IOCTL || (u32)regs->si != KFD_FREE_MEMORY_OF_GPU)
-		return 0;
-	task = bpf_get_current_task_btf();
-	mm = task->mm;
-	if (!mm || !is_kfd(task, regs->di))
-		return 0;
-	if (bpf_probe_read_user(&handle, sizeof(handle), (void *)regs->dx)) {
-		STAT(user_fault);
-		return 0;
-	}
-	gpu_free_enter(mm, handle);
-	return 0;
+	return rec ? gpu_add(rec, (u64)mm, svm_change(rec, start, end, false)) : -EAGAIN;
 }
 
-/* ALLOC is read when it returns: the driver has written its own copy of the
- * arguments back, the handle with them. */
-SEC("tp_btf/sys_exit")
-int BPF_PROG(gpu_sys_exit, struct pt_regs *regs, long ret)
+/* Also for memory that was unmapped, whether or not the GPU had it. */
+static __noinline int range_withdraw(struct mm_struct *mm, u64 start, u64 end)
 {
-	struct task_struct *task;
-	struct mm_struct *mm;
-	struct kfd_alloc a;
-	u32 cmd;
+	u64 key = (u64)mm;
+	struct pincap_process *rec = bpf_map_lookup_elem(&processes, &key);
 
-	if (regs->orig_ax != SYS_IOCTL)
+	if (!rec || !rec->svm_head)
 		return 0;
-	cmd = regs->si;
-	if (cmd != KFD_ALLOC_MEMORY_OF_GPU && cmd != KFD_FREE_MEMORY_OF_GPU)
-		return 0;
-	task = bpf_get_current_task_btf();
-	mm = task->mm;
-	if (!mm)
-		return 0;
-	if (cmd == KFD_FREE_MEMORY_OF_GPU) {
-		gpu_free_exit(mm, ret == 0);
-		return 0;
-	}
-	if (ret || !is_kfd(task, regs->di))
-		return 0;
-	if (bpf_probe_read_user(&a, sizeof(a), (void *)regs->dx)) {
-		STAT(user_fault);
-		return 0;
-	}
-	if (a.flags & (KFD_FLAG_GTT | KFD_FLAG_USERPTR))
-		gpu_alloc(mm, &a);
-	return 0;
+	return gpu_add(rec, key, svm_change(rec, start, end, true));
 }
 
 #endif

@@ -28,7 +28,7 @@
 #define PINCAP_MAX_BYTES   (1ULL << 46)	 /* one request; x86-64 has 2^47 of user space */
 #define PINCAP_MAX_DEPTH   64		 /* cgroup levels walked; deeper is counted in `too_deep` */
 #define PINCAP_SMALL_BYTES (64ULL << 10) /* admitted per address space though a budget is full */
-#define PINCAP_KFD_FILES   4		 /* driver files besides the device itself (tests) */
+#define PINCAP_DEVICES	   16		 /* device files whose ioctls are read */
 
 /*
  * The private socket options, level SOL_PINCAP, on any socket ("PCAP").
@@ -89,14 +89,18 @@ struct pincap_process {
 	__u64 cgroup_id;  /* charged with the amounts below */
 	__u64 locked;	  /* mm->locked_vm */
 	__u64 pinned;	  /* mm->pinned_vm */
-	__u64 gpu;	  /* host memory that the GPU driver holds */
+	__u64 gpu;	  /* host memory that the GPU driver holds, SVM ranges included */
+	__u64 svm;	  /* of gpu: ranges that the GPU may access in place */
 	__u64 held;	  /* admitted, not seen by the kernel (yet) */
 	__u64 in_flight;  /* the part of held that some thread has not settled */
 	__u64 small;	  /* of PINCAP_SMALL_BYTES, used up */
 	__u64 generation; /* of the last sweep that saw it */
+	__u64 svm_head;	  /* start of the first of its `ranges`; 0: none */
+	__u32 svm_lock;	  /* 1: somebody changes the list */
+	__u32 zero;
 	char comm[16];
 };
-PINCAP_ASSERT_SIZE(struct pincap_process, 104);
+PINCAP_ASSERT_SIZE(struct pincap_process, 128);
 
 /* Map `threads`, key: __u32 thread id. What a thread has under way; only the
  * thread itself writes it. */
@@ -105,27 +109,50 @@ struct pincap_thread {
 	__u64 birth; /* ... and its birth */
 	__u64 lock;  /* in flight, by kind */
 	__u64 driver;
-	__u64 free_handle; /* FREE_MEMORY_OF_GPU entered and not left: the buffer ... */
-	__u64 free_bytes;  /* ... its size, 0 when there is none ... */
-	__u32 free_flags;  /* ... and its flags */
+	__u64 free_file;   /* a buffer whose freeing was entered and not left: its key ... */
+	__u64 free_handle; /* ... */
+	__u64 free_addr;   /* ... and value; free_bytes is 0 when there is none */
+	__u64 free_bytes;
+	__u32 free_kind;
 	__u32 zero;
+	__u64 create_bytes; /* GEM_CREATE entered and not left: what it asked for */
 };
-PINCAP_ASSERT_SIZE(struct pincap_thread, 56);
+PINCAP_ASSERT_SIZE(struct pincap_thread, 80);
 
 /* Map `buffers`: host memory in the GPU driver's hands. */
 struct pincap_buffer_key {
 	__u64 birth;  /* of the address space's record */
+	__u64 file;   /* DRM handles belong to an open file: its address; 0 for KFD */
 	__u64 handle; /* the driver's */
 };
-PINCAP_ASSERT_SIZE(struct pincap_buffer_key, 16);
+PINCAP_ASSERT_SIZE(struct pincap_buffer_key, 24);
+
+enum pincap_buffer_kind {
+	PINCAP_BUFFER_USERPTR = 1, /* the process's own memory, registered */
+	PINCAP_BUFFER_GTT = 2,	   /* the driver's, in host memory */
+};
 
 struct pincap_buffer {
 	__u64 mm;
+	__u64 addr; /* where the process has it; 0 for GTT */
 	__u64 bytes;
-	__u32 flags; /* KFD_IOC_ALLOC_MEM_FLAGS_* */
+	__u32 kind; /* enum pincap_buffer_kind */
 	__u32 tgid;
 };
-PINCAP_ASSERT_SIZE(struct pincap_buffer, 24);
+PINCAP_ASSERT_SIZE(struct pincap_buffer, 32);
+
+/* Map `ranges`: the SVM ranges of an address space, disjoint, as a sorted list. */
+struct pincap_range_key {
+	__u64 birth;
+	__u64 start;
+};
+PINCAP_ASSERT_SIZE(struct pincap_range_key, 16);
+
+struct pincap_range {
+	__u64 end;  /* first byte behind it */
+	__u64 next; /* start of the next; 0: the last */
+};
+PINCAP_ASSERT_SIZE(struct pincap_range, 16);
 
 enum pincap_cgroup_flags {
 	PINCAP_CGROUP_DEAD = 1, /* its directory was removed */
@@ -158,13 +185,19 @@ struct pincap_cgroup {
 };
 PINCAP_ASSERT_SIZE(struct pincap_cgroup, 152);
 
-/* A file that the GPU driver's ioctls are read on, as the kernel numbers it. */
-struct pincap_file_id {
-	__u64 ino;
-	__u32 dev; /* kernel-internal dev_t: major << 20 | minor; 0 is an empty slot */
-	__u32 zero;
+enum pincap_device_kind {
+	PINCAP_DEVICE_KFD = 1, /* /dev/kfd */
+	PINCAP_DEVICE_DRM = 2, /* a render node of amdgpu's */
 };
-PINCAP_ASSERT_SIZE(struct pincap_file_id, 16);
+
+/* A device whose ioctls are read: a character device by its number, or a regular
+ * file (tests) by file system and inode, as the kernel numbers them. */
+struct pincap_device {
+	__u64 ino;  /* 0: a character device */
+	__u32 dev;  /* kernel-internal dev_t: major << 20 | minor */
+	__u32 kind; /* enum pincap_device_kind; 0: the end of the list */
+};
+PINCAP_ASSERT_SIZE(struct pincap_device, 16);
 
 enum pincap_config_flags {
 	PINCAP_CONFIG_PERSISTENT = 1, /* loaded to stay: only `unload` removes it */
@@ -175,18 +208,18 @@ struct pincap_config {
 	__u32 abi;
 	__u32 flags;	  /* enum pincap_config_flags */
 	__u64 generation; /* of the sweep that runs, or ran last */
-	__u32 kfd_rdev;	  /* device number of /dev/kfd, kernel-internal; 0 where there is none */
-	__u32 zero;
-	struct pincap_file_id kfd_files[PINCAP_KFD_FILES];
+	struct pincap_device devices[PINCAP_DEVICES];
 	char version[32]; /* of the loader */
 };
-PINCAP_ASSERT_SIZE(struct pincap_config, 120);
+PINCAP_ASSERT_SIZE(struct pincap_config, 304);
 
 /* Map `stats`, one element: every early return and every loss, by name. */
 #define PINCAP_STATS(X)                                                                 \
 	X(processes_full) /* no room for an address space: EAGAIN, the sweep retries */ \
 	X(threads_full)	  /* no room for a thread: EAGAIN */                            \
 	X(cgroups_full)	  /* no room for a cgroup: EAGAIN, the sweep retries */         \
+	X(ranges_full)	  /* no room for an SVM range: its bytes are not counted */     \
+	X(svm_busy)	  /* a list of SVM ranges stayed locked: a change was lost */   \
 	X(buffers_full)	  /* no room for a GPU buffer: its bytes are not counted */     \
 	X(cgroup_gone)	  /* a walk met a missing entry */                              \
 	X(too_deep)	  /* more than PINCAP_MAX_DEPTH levels */                       \

@@ -92,6 +92,9 @@ struct file {
 	struct inode *f_inode;
 };
 
+#define S_IFMT	00170000
+#define S_IFCHR 0020000
+
 struct fdtable {
 	unsigned int max_fds;
 	struct file **fd;
@@ -113,6 +116,7 @@ struct task_struct {
 /* x86-64: the registers that carry a system call's number and arguments. They
  * keep their values until the call returns, so sys_exit can read them too. */
 struct pt_regs {
+	unsigned long r10;
 	unsigned long di;
 	unsigned long si;
 	unsigned long dx;
@@ -120,6 +124,7 @@ struct pt_regs {
 };
 
 struct bpf_iter_meta {
+	struct seq_file *seq;
 	u64 seq_num;
 };
 

@@ -44,6 +44,15 @@ struct {
 	__type(value, struct pincap_buffer);
 } buffers SEC(".maps");
 
+#define RANGES_MAX 65536
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RANGES_MAX);
+	__type(key, struct pincap_range_key);
+	__type(value, struct pincap_range);
+} ranges SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

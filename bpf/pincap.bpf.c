@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR MIT)
 /*
  * The triggers: each says "look again", none adds what an event claims. The
- * counting is in account.bpf.h, the driver's ioctls in gpu.bpf.h, admission in
- * admit.bpf.h.
+ * counting is in account.bpf.h, the driver's ioctls in ioctl.bpf.h, admission in
+ * admit.bpf.h, what people read in iters.bpf.h.
  */
-#include "gpu.bpf.h"
+#include "ioctl.bpf.h"
 #include "admit.bpf.h"
+#include "iters.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 

@@ -131,11 +131,12 @@ int cmd_doctor(int argc, char **argv)
 		       "kernel side for the time being if it is not there. Exits with 1 if "
 		       "counting or admission cannot work.",
 	};
+	struct kernel_devices devices = { getenv("PINCAP_KFD"), getenv("PINCAP_DRM") };
 	struct kernel *k;
 	int code;
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
-	if (kernel_open(&k, false, getenv("PINCAP_KFD"))) {
+	if (kernel_open(&k, false, &devices)) {
 		show_kernel();
 		show_host();
 		return CLI_FAILURE;

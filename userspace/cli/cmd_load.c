@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <argp.h>
 #include <errno.h>
+#include <grp.h>
 
 #include "userspace/cli/cli.h"
 #include "userspace/common/log.h"
@@ -10,16 +11,41 @@ static const struct argp_option load_options[] = {
 	{ "kfd", 'k', "PATH", 0,
 	  "Read the GPU driver's ioctls on this file too, besides /dev/kfd (default: $PINCAP_KFD)",
 	  0 },
+	{ "drm", 'd', "PATH", 0,
+	  "The same for a render node, besides those of amdgpu (default: $PINCAP_DRM)", 0 },
+	{ "group", 'g', "GROUP", 0,
+	  "Let this group read /sys/fs/bpf/pincap/iters/processes (default: root alone)", 0 },
 	{ 0 },
 };
 
+struct load_args {
+	struct kernel_devices devices;
+	const char *group;
+};
+
+static int share(const char *name)
+{
+	const struct group *g = getgrnam(name);
+
+	if (g)
+		return kernel_share(g->gr_gid);
+	pr_err("--group '%s': there is no such group", name);
+	return -ENOENT;
+}
+
 static error_t parse_load(int key, char *arg, struct argp_state *state)
 {
-	const char **kfd = state->input;
+	struct load_args *a = state->input;
 
 	switch (key) {
 	case 'k':
-		*kfd = arg;
+		a->devices.kfd = arg;
+		return 0;
+	case 'd':
+		a->devices.drm = arg;
+		return 0;
+	case 'g':
+		a->group = arg;
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_failure(state, CLI_USAGE, 0, "too many arguments: '%s'", arg);
@@ -38,10 +64,12 @@ int cmd_load(int argc, char **argv)
 		       "until 'pincap unload'.",
 	};
 	_cleanup_(kernel_closep) struct kernel *k = NULL;
-	const char *kfd = getenv("PINCAP_KFD");
+	struct load_args a = { .devices = { getenv("PINCAP_KFD"), getenv("PINCAP_DRM") } };
 
-	argp_parse(&argp, argc, argv, 0, NULL, &kfd);
-	return kernel_open(&k, true, kfd) ? 1 : 0;
+	argp_parse(&argp, argc, argv, 0, NULL, &a);
+	if (kernel_open(&k, true, &a.devices))
+		return CLI_FAILURE;
+	return a.group && share(a.group) ? CLI_FAILURE : CLI_OK;
 }
 
 int cmd_unload(int argc, char **argv)

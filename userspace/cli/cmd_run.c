@@ -217,7 +217,7 @@ static int run_command(struct run *run)
 
 	if (find_identity(run))
 		return CLI_RUN_FAILURE;
-	if (kernel_open(&run->kernel, false, run->options.kfd)) /* has said why */
+	if (kernel_open(&run->kernel, false, &run->options.devices)) /* has said why */
 		return CLI_RUN_FAILURE;
 	if (open_place(run) || open_loop(run))
 		return CLI_RUN_FAILURE;

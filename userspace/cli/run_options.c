@@ -12,7 +12,7 @@
 
 #define LIBRARY "libpincap-preload.so"
 
-enum { OPT_CGROUP = 256, OPT_KFD, OPT_USER, OPT_NO_PRELOAD };
+enum { OPT_CGROUP = 256, OPT_KFD, OPT_DRM, OPT_USER, OPT_NO_PRELOAD };
 
 static const struct argp_option options[] = {
 	{ "limit", 'l', "SIZE", 0,
@@ -25,6 +25,7 @@ static const struct argp_option options[] = {
 	  "Run as this user, a name or a number (default: the one that called sudo)", 0 },
 	{ "kfd", OPT_KFD, "PATH", 0,
 	  "Read the GPU driver's calls on this file too (default: $PINCAP_KFD)", 0 },
+	{ "drm", OPT_DRM, "PATH", 0, "The same for a render node's (default: $PINCAP_DRM)", 0 },
 	{ "no-preload", OPT_NO_PRELOAD, NULL, 0,
 	  "Do not attach the library: pins are counted, and none refused", 0 },
 	{ "quiet", 'q', NULL, 0, "Print errors and warnings only, no summary", 0 },
@@ -68,7 +69,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		o->cgroup = arg;
 		break;
 	case OPT_KFD:
-		o->kfd = *arg ? arg : NULL;
+		o->devices.kfd = *arg ? arg : NULL;
+		break;
+	case OPT_DRM:
+		o->devices.drm = *arg ? arg : NULL;
 		break;
 	case OPT_USER:
 		want_text("--user", arg, state);
@@ -97,6 +101,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
+static const char *path_from_env(const char *name)
+{
+	const char *path = getenv(name);
+
+	return path && *path ? path : NULL;
+}
+
 void run_options_parse(struct run_options *ret, int argc, char **argv)
 {
 	static const struct argp argp = {
@@ -109,13 +120,13 @@ void run_options_parse(struct run_options *ret, int argc, char **argv)
 		       "be run, 125 if pincap failed, 2 for a wrong option. If a signal ended "
 		       "COMMAND, the same one ends pincap.",
 	};
-	struct run_options o = { .limit_auto = true, .kfd = getenv("PINCAP_KFD") };
+	struct run_options o = { .limit_auto = true };
 	int err = hostmem_read(&o.memory);
 
 	if (err)
 		log_ret(err, "read how much memory there is, taking it for none");
-	if (o.kfd && !*o.kfd)
-		o.kfd = NULL;
+	o.devices.kfd = path_from_env("PINCAP_KFD");
+	o.devices.drm = path_from_env("PINCAP_DRM");
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &o);
 	if (o.limit_auto)
 		o.limit_bytes = hostmem_auto_limit(o.memory.ram_bytes, o.memory.swap_bytes);

@@ -8,11 +8,12 @@
 
 #include "userspace/common/hostmem.h"
 #include "userspace/common/util.h"
+#include "userspace/control/kernel.h"
 
 struct run_options {
 	const char *cgroup; /* NULL: a fresh one */
-	const char *kfd;    /* NULL: only the device */
-	const char *user;   /* NULL: who called sudo, else as we are */
+	struct kernel_devices devices;
+	const char *user; /* NULL: who called sudo, else as we are */
 	uint64_t limit_bytes;
 	bool limit_given;
 	bool limit_auto;

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <time.h>
 
 #include <bpf/bpf.h>
@@ -174,10 +173,7 @@ static int adopt_or_load(struct kernel *k, bool persistent)
 	return log_ret(-EBUSY, "the kernel side is being unloaded again and again");
 }
 
-typedef void (*config_fn)(struct pincap_config *cfg, void *ctx);
-
-/* `config` has one writer at a time. Returns the held lock, or -errno. */
-static int config_update(struct kernel *k, config_fn fn, void *ctx)
+int kernel_update_config(struct kernel *k, kernel_config_fn fn, void *ctx)
 {
 	_cleanup_close_ int lock = open_lock(CONFIG_LOCK);
 	struct pincap_config cfg;
@@ -205,7 +201,7 @@ static void next_generation(struct pincap_config *cfg, void *ctx)
 
 int kernel_sweep(struct kernel *k)
 {
-	_cleanup_close_ int lock = config_update(k, next_generation, NULL);
+	_cleanup_close_ int lock = kernel_update_config(k, next_generation, NULL);
 	_cleanup_close_ int iter = -1;
 	char buf[4096];
 	ssize_t n;
@@ -221,67 +217,13 @@ int kernel_sweep(struct kernel *k)
 	return n < 0 ? -errno : 0;
 }
 
-/* dev_t as the kernel keeps it; stat(2) shows another encoding. */
-static uint32_t kernel_dev(dev_t dev)
-{
-	return major(dev) << 20 | minor(dev);
-}
-
-static void add_kfd_file(struct pincap_config *cfg, void *ctx)
-{
-	const struct stat *st = ctx;
-	struct pincap_file_id id = { .ino = st->st_ino, .dev = kernel_dev(st->st_dev) };
-
-	for (size_t i = 0; i < PINCAP_KFD_FILES; i++)
-		if (cfg->kfd_files[i].ino == id.ino && cfg->kfd_files[i].dev == id.dev)
-			return;
-	/* The newest first; the oldest falls off the end. */
-	memmove(cfg->kfd_files + 1, cfg->kfd_files,
-		sizeof(cfg->kfd_files) - sizeof(cfg->kfd_files[0]));
-	cfg->kfd_files[0] = id;
-}
-
-static void set_kfd_device(struct pincap_config *cfg, void *ctx)
-{
-	const struct stat *st = ctx;
-
-	cfg->kfd_rdev = kernel_dev(st->st_rdev);
-}
-
-static int watch_kfd(struct kernel *k, const char *path)
-{
-	_cleanup_close_ int lock = -1;
-	struct stat st;
-	int err;
-
-	if (stat(path, &st))
-		return -errno;
-	lock = config_update(k, S_ISCHR(st.st_mode) ? set_kfd_device : add_kfd_file, &st);
-	if (lock < 0)
-		return lock;
-	err = kernel_attach_gpu();
-	return err == -EEXIST ? 0 : err;
-}
-
-static int setup_kfd(struct kernel *k, const char *kfd_path)
-{
-	int err = watch_kfd(k, "/dev/kfd");
-
-	if (err && err != -ENOENT)
-		return log_ret(err, "read the GPU driver's ioctls on '/dev/kfd'");
-	if (!kfd_path)
-		return 0;
-	err = watch_kfd(k, kfd_path);
-	return err ? log_ret(err, "read the GPU driver's ioctls on '%s'", kfd_path) : 0;
-}
-
 static void set_persistent(struct pincap_config *cfg, void *ctx)
 {
 	(void)ctx;
 	cfg->flags |= PINCAP_CONFIG_PERSISTENT;
 }
 
-int kernel_open(struct kernel **ret, bool persistent, const char *kfd_path)
+int kernel_open(struct kernel **ret, bool persistent, const struct kernel_devices *extra)
 {
 	_cleanup_(kernel_closep) struct kernel *k = NULL;
 	int err = kernel_new(&k);
@@ -292,12 +234,12 @@ int kernel_open(struct kernel **ret, bool persistent, const char *kfd_path)
 	if (err)
 		return err;
 	if (persistent) {
-		_cleanup_close_ int lock = config_update(k, set_persistent, NULL);
+		_cleanup_close_ int lock = kernel_update_config(k, set_persistent, NULL);
 
 		if (lock < 0)
 			return log_ret(lock, "mark the kernel side to stay");
 	}
-	err = setup_kfd(k, kfd_path);
+	err = kernel_watch_gpu(k, extra);
 	if (err)
 		return err;
 	err = kernel_sweep(k);

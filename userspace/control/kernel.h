@@ -9,19 +9,27 @@
 #ifndef PINCAP_KERNEL_H
 #define PINCAP_KERNEL_H
 
+#include <sys/types.h>
+
 #include "bpf/intf.h"
 #include "userspace/common/util.h"
 
 struct kernel;
 
+/* Files whose ioctls are read besides the GPU's own: stand-ins for /dev/kfd and a
+ * render node. NULL: none. */
+struct kernel_devices {
+	const char *kfd;
+	const char *drm;
+};
+
 /*
  * Take hold of the kernel side: adopt what is pinned under bpffs, or load it.
  * Holds the lock file shared until kernel_close, so that nobody unloads it
- * meanwhile. `persistent`: mark it to stay. `kfd_path`: read the GPU driver's
- * ioctls on this file too (besides /dev/kfd); NULL for none. Ends with a sweep.
- * Logs the reason of a failure once.
+ * meanwhile. `persistent`: mark it to stay. Ends with a sweep. Logs the reason of a
+ * failure once.
  */
-int kernel_open(struct kernel **ret, bool persistent, const char *kfd_path);
+int kernel_open(struct kernel **ret, bool persistent, const struct kernel_devices *extra);
 
 /* The same, but never loads: -ENOENT, silently, where nothing is pinned. */
 int kernel_adopt(struct kernel **ret);
@@ -37,6 +45,9 @@ void kernel_release(struct kernel *k);
 /* Remove everything, budgets included. -ENOENT: nothing was loaded; -EBUSY: a
  * controller holds it. */
 int kernel_unload(void);
+
+/* Let a group read iters/processes. Logs the reason of a failure. */
+int kernel_share(gid_t gid);
 
 /* Visit every task once, sync its address space, drop what is gone. */
 int kernel_sweep(struct kernel *k);

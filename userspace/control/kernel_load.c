@@ -18,6 +18,9 @@
 #define NEW_PREFIX "pincap-new-"
 #define OLD_PREFIX "pincap-old-"
 
+/* Programs that print: pinned for people, under the rest of their name. */
+#define SHOW_PREFIX "show_"
+
 /* One entry per address space and per thread with a request under way. */
 #define MIN_TASKS 4096U
 #define MAX_TASKS 65536U
@@ -106,12 +109,17 @@ static struct bpf_link *attach(struct bpf_program *prog, int root_fd)
 static int pin_link(struct bpf_program *prog, int root_fd, const char *dir)
 {
 	struct bpf_link *link = attach(prog, root_fd);
+	const char *name;
 	char path[256];
 	int err;
 
 	if (!link)
 		return errno ? log_ret(-errno, "attach %s", bpf_program__name(prog)) : 0;
-	snprintf(path, sizeof(path), "%s/links/%s", dir, bpf_program__name(prog));
+	name = bpf_program__name(prog);
+	if (!strncmp(name, SHOW_PREFIX, strlen(SHOW_PREFIX)))
+		snprintf(path, sizeof(path), "%s/iters/%s", dir, name + strlen(SHOW_PREFIX));
+	else
+		snprintf(path, sizeof(path), "%s/links/%s", dir, name);
 	err = bpf_link__pin(link, path);
 	bpf_link__destroy(link); /* the pin keeps it */
 	return err ? log_ret(err, "pin '%s'", path) : 0;
@@ -164,12 +172,19 @@ static int pin_links(struct pincap_bpf *skel, const char *dir)
 
 static int make_dirs(const char *dir)
 {
-	static const char *const subs[] = { "", "/maps", "/links", "/progs" };
+	/* What is in iters/ may be given to a group (kernel_share); the rest is root's. */
+	static const struct {
+		const char *name;
+		mode_t mode;
+	} subs[] = {
+		{ "", 0755 },	    { "/maps", 0700 },	{ "/links", 0700 },
+		{ "/progs", 0700 }, { "/iters", 0755 },
+	};
 	char path[256];
 
 	for (size_t i = 0; i < ARRAY_SIZE(subs); i++) {
-		snprintf(path, sizeof(path), "%s%s", dir, subs[i]);
-		if (mkdir(path, 0700))
+		snprintf(path, sizeof(path), "%s%s", dir, subs[i].name);
+		if (mkdir(path, subs[i].mode) || chmod(path, subs[i].mode))
 			return log_ret(-errno, "make '%s'", path);
 	}
 	return 0;
@@ -293,4 +308,17 @@ int kernel_attach_gpu(void)
 	int err = attach_pinned("gpu_sys_enter");
 
 	return err ? err : attach_pinned("gpu_sys_exit");
+}
+
+int kernel_share(gid_t gid)
+{
+	static const char path[] = PIN_DIR "/iters/processes";
+	struct stat st;
+
+	/* Systemd mounts bpffs for root alone; to look something up, passing is enough. */
+	if (stat(BPFFS, &st) || chmod(BPFFS, (st.st_mode & 07777) | 0011))
+		return log_ret(-errno, "let others pass through " BPFFS);
+	if (chown(path, 0, gid) || chmod(path, 0440))
+		return log_ret(-errno, "share '%s'", path);
+	return 0;
 }

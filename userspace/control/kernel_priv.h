@@ -32,6 +32,15 @@ int kernel_load(bool persistent);
  * lock. -ENOENT: there was no PIN_DIR. */
 int kernel_remove(void);
 
+typedef void (*kernel_config_fn)(struct pincap_config *cfg, void *ctx);
+
+/* Change `config`, which has one writer at a time. Returns the lock, to be closed
+ * when what depends on the change is done; or -errno. */
+int kernel_update_config(struct kernel *k, kernel_config_fn fn, void *ctx);
+
+/* Read the ioctls of every AMD GPU there is, and of the devices named. */
+int kernel_watch_gpu(struct kernel *k, const struct kernel_devices *extra);
+
 /* Attach the programs that read the GPU driver's ioctls, unless they are. */
 int kernel_attach_gpu(void);
 

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
+/*
+ * The AMD GPU driver's words at the boundary of its ioctls. ROCm's pins move no
+ * counter of the kernel's, so that these are the only source.
+ *
+ * Nothing here refuses an ioctl: queues and signals use the same calls, and the
+ * runtime crashes without them.
+ */
+#ifndef PINCAP_IOCTL_BPF_H
+#define PINCAP_IOCTL_BPF_H
+
+#include "gpu.bpf.h"
+
+/* arch/x86/entry/syscalls/syscall_64.tbl */
+#define SYS_MMAP   9
+#define SYS_MUNMAP 11
+#define SYS_IOCTL  16
+#define SYS_MREMAP 25
+
+#define MAP_FIXED	  0x10
+#define MREMAP_DONTUNMAP  4
+#define IS_ERR_VALUE(ret) ((u64)(ret) >= (u64)-4095)
+
+/* include/uapi/linux/kfd_ioctl.h. The number of SVM's attributes is part of its
+ * command: compare type and number alone. */
+#define KFD_ALLOC_MEMORY_OF_GPU 0xc0284b16
+#define KFD_FREE_MEMORY_OF_GPU	0x40084b17
+#define KFD_SVM			0x4b20
+#define CMD_NR(cmd)		((cmd)&0xffff)
+
+#define KFD_FLAG_GTT	       (1 << 1)
+#define KFD_FLAG_USERPTR       (1 << 2)
+#define KFD_FLAG_AQL_QUEUE_MEM (1 << 27)
+
+#define KFD_SVM_SET_ATTR	0
+#define KFD_SVM_ACCESS		2
+#define KFD_SVM_ACCESS_IN_PLACE 3
+#define KFD_SVM_NO_ACCESS	4
+#define KFD_SVM_ATTRS_MAX	64
+
+/* include/uapi/drm/drm.h, amdgpu_drm.h */
+#define DRM_GEM_CLOSE	   0x40086409
+#define AMDGPU_GEM_CREATE  0xc0206440
+#define AMDGPU_GEM_USERPTR 0xc0186451
+#define AMDGPU_DOMAIN_GTT  2
+
+struct kfd_alloc {
+	u64 va_addr;
+	u64 size;
+	u64 handle;	 /* out */
+	u64 mmap_offset; /* in: the address, for USERPTR */
+	u32 gpu_id;
+	u32 flags;
+};
+
+struct kfd_svm {
+	u64 start;
+	u64 size;
+	u32 op;
+	u32 nattr;
+};
+
+struct kfd_svm_attr {
+	u32 type;
+	u32 value;
+};
+
+struct amdgpu_userptr {
+	u64 addr;
+	u64 size;
+	u32 flags;
+	u32 handle; /* out */
+};
+
+struct amdgpu_create {
+	u64 size; /* out: u32 handle */
+	u64 alignment;
+	u64 domains;
+	u64 flags;
+};
+
+static __always_inline u64 page_up(u64 bytes)
+{
+	u64 page = 1ULL << page_shift;
+
+	return (bytes + page - 1) & ~(page - 1);
+}
+
+/* enum pincap_device_kind of the file behind a descriptor, or 0. */
+static __always_inline u32 device_kind(struct file *file)
+{
+	struct pincap_config *cfg = config_get();
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	u16 mode = BPF_CORE_READ(inode, i_mode);
+	bool is_chr = (mode & S_IFMT) == S_IFCHR;
+	u32 dev = is_chr ? BPF_CORE_READ(inode, i_rdev) : BPF_CORE_READ(inode, i_sb, s_dev);
+	u64 ino = is_chr ? 0 : BPF_CORE_READ(inode, i_ino);
+
+	for (int i = 0; cfg && i < PINCAP_DEVICES; i++) {
+		struct pincap_device *d = &cfg->devices[i];
+
+		if (!d->kind)
+			break;
+		if (d->dev == dev && d->ino == ino)
+			return d->kind;
+	}
+	return 0;
+}
+
+static __always_inline struct file *file_of(struct task_struct *task, u32 fd)
+{
+	struct files_struct *files = task->files;
+	struct fdtable *fdt = files ? files->fdt : NULL;
+	struct file *file = NULL;
+
+	if (fdt && fd < fdt->max_fds)
+		bpf_probe_read_kernel(&file, sizeof(file), fdt->fd + fd);
+	return file;
+}
+
+static __always_inline bool read_args(void *to, u32 size, u64 from)
+{
+	if (!bpf_probe_read_user(to, size, (void *)from))
+		return true;
+	STAT(user_fault);
+	return false;
+}
+
+/* What the driver allocates for a request: an AQL ring is mapped twice and exists
+ * once (amdgpu_amdkfd_gpuvm_alloc_memory_of_gpu). */
+static __noinline int kfd_alloc_done(struct mm_struct *mm, u64 arg)
+{
+	struct pincap_buffer_key key = {};
+	struct pincap_buffer buf = {};
+	struct kfd_alloc a;
+
+	if (!read_args(&a, sizeof(a), arg) || !(a.flags & (KFD_FLAG_GTT | KFD_FLAG_USERPTR)))
+		return 0;
+	key.handle = a.handle;
+	buf.bytes = page_up(a.flags & KFD_FLAG_AQL_QUEUE_MEM ? a.size >> 1 : a.size);
+	buf.kind = a.flags & KFD_FLAG_USERPTR ? PINCAP_BUFFER_USERPTR : PINCAP_BUFFER_GTT;
+	buf.addr = a.flags & KFD_FLAG_USERPTR ? a.mmap_offset : 0;
+	return buffer_alloc(mm, &key, &buf);
+}
+
+struct attr_walk {
+	u64 at;
+	u32 left;
+	bool allows;
+	bool withdraws;
+};
+
+static long attr_step(u32 i, struct attr_walk *w)
+{
+	struct kfd_svm_attr attr;
+
+	if (!w->left || !read_args(&attr, sizeof(attr), w->at))
+		return 1;
+	w->allows |= attr.type == KFD_SVM_ACCESS || attr.type == KFD_SVM_ACCESS_IN_PLACE;
+	w->withdraws |= attr.type == KFD_SVM_NO_ACCESS;
+	w->left--;
+	w->at += sizeof(attr);
+	return 0;
+}
+
+static __noinline int kfd_svm_done(struct mm_struct *mm, u64 arg)
+{
+	struct attr_walk w = { .at = arg + sizeof(struct kfd_svm) };
+	struct kfd_svm a;
+	u64 end;
+
+	if (!read_args(&a, sizeof(a), arg) || a.op != KFD_SVM_SET_ATTR || !a.start)
+		return 0;
+	w.left = a.nattr;
+	bpf_loop(KFD_SVM_ATTRS_MAX, attr_step, &w, 0);
+	end = page_up(a.start + a.size);
+	if (w.allows)
+		return range_allow(mm, a.start, end);
+	return w.withdraws ? range_withdraw(mm, a.start, end) : 0;
+}
+
+/* The handle overwrites the size: the size is what was asked at the start. */
+static __noinline int gem_create_done(struct mm_struct *mm, struct file *file, u64 arg)
+{
+	struct pincap_buffer_key key = { .file = (u64)file };
+	struct pincap_buffer buf = { .kind = PINCAP_BUFFER_GTT };
+	u64 mm_key = (u64)mm;
+	struct pincap_process *rec = bpf_map_lookup_elem(&processes, &mm_key);
+	struct pincap_thread *t = rec ? thread_on(rec) : NULL;
+	u32 handle;
+
+	if (!t || !t->create_bytes)
+		return 0;
+	buf.bytes = t->create_bytes;
+	t->create_bytes = 0;
+	if (!read_args(&handle, sizeof(handle), arg))
+		return 0;
+	key.handle = handle;
+	return buffer_alloc(mm, &key, &buf);
+}
+
+static __noinline int gem_create_enter(struct mm_struct *mm, u64 arg)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+	struct pincap_process *rec;
+	struct pincap_thread *t;
+	struct amdgpu_create a;
+
+	if (!read_args(&a, sizeof(a), arg))
+		return 0;
+	rec = gpu_record(mm);
+	t = rec ? thread_get(tid, rec) : NULL;
+	if (t)
+		t->create_bytes = a.domains & AMDGPU_DOMAIN_GTT ? page_up(a.size) : 0;
+	return 0;
+}
+
+static __noinline int gem_userptr_done(struct mm_struct *mm, struct file *file, u64 arg)
+{
+	struct pincap_buffer_key key = { .file = (u64)file };
+	struct pincap_buffer buf = { .kind = PINCAP_BUFFER_USERPTR };
+	struct amdgpu_userptr a;
+
+	if (!read_args(&a, sizeof(a), arg))
+		return 0;
+	key.handle = a.handle;
+	buf.addr = a.addr;
+	buf.bytes = page_up(a.size);
+	return buffer_alloc(mm, &key, &buf);
+}
+
+static __always_inline bool is_ours(u32 cmd)
+{
+	return cmd == KFD_ALLOC_MEMORY_OF_GPU || cmd == KFD_FREE_MEMORY_OF_GPU ||
+	       CMD_NR(cmd) == KFD_SVM || cmd == AMDGPU_GEM_CREATE || cmd == AMDGPU_GEM_USERPTR ||
+	       cmd == DRM_GEM_CLOSE;
+}
+
+static __noinline int ioctl_enter(struct task_struct *task, struct mm_struct *mm, u32 fd, u32 cmd,
+				  u64 arg)
+{
+	struct file *file = file_of(task, fd);
+	u32 kind = file ? device_kind(file) : 0;
+	struct pincap_buffer_key key = {};
+
+	if (kind == PINCAP_DEVICE_DRM && cmd == AMDGPU_GEM_CREATE)
+		return gem_create_enter(mm, arg);
+	if (kind == PINCAP_DEVICE_KFD && cmd == KFD_FREE_MEMORY_OF_GPU) {
+		if (!read_args(&key.handle, sizeof(key.handle), arg))
+			return 0;
+	} else if (kind == PINCAP_DEVICE_DRM && cmd == DRM_GEM_CLOSE) {
+		if (!read_args(&key.handle, sizeof(u32), arg))
+			return 0;
+		key.file = (u64)file;
+	} else {
+		return 0;
+	}
+	return buffer_free_enter(mm, &key);
+}
+
+/* What is told by results is read when the call returns: the driver has written
+ * its own copy of the arguments back, handles with them. */
+static __noinline int ioctl_exit(struct task_struct *task, struct mm_struct *mm, u32 fd, u32 cmd,
+				 u64 arg)
+{
+	struct file *file = file_of(task, fd);
+	u32 kind = file ? device_kind(file) : 0;
+
+	if (kind == PINCAP_DEVICE_KFD && cmd == KFD_ALLOC_MEMORY_OF_GPU)
+		return kfd_alloc_done(mm, arg);
+	if (kind == PINCAP_DEVICE_KFD && CMD_NR(cmd) == KFD_SVM)
+		return kfd_svm_done(mm, arg);
+	if (kind == PINCAP_DEVICE_DRM && cmd == AMDGPU_GEM_CREATE)
+		return gem_create_done(mm, file, arg);
+	if (kind == PINCAP_DEVICE_DRM && cmd == AMDGPU_GEM_USERPTR)
+		return gem_userptr_done(mm, file, arg);
+	return 0;
+}
+
+/* A call that put other memory, or none, where an SVM range was: it has ended. */
+static __always_inline void mapping_changed(struct mm_struct *mm, struct pt_regs *regs, long ret)
+{
+	u64 start = regs->di, end = page_up(start + regs->si);
+
+	switch (regs->orig_ax) {
+	case SYS_MMAP:
+		if (!(regs->r10 & MAP_FIXED))
+			return;
+		break;
+	case SYS_MREMAP:
+		/* Moved, or the old end cut off. */
+		if ((u64)ret == start)
+			start += page_up(regs->dx);
+		if (start >= end)
+			return;
+		break;
+	}
+	range_withdraw(mm, start, end);
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(gpu_sys_enter, struct pt_regs *regs, long id)
+{
+	struct task_struct *task;
+	struct mm_struct *mm;
+	u32 cmd;
+
+	if (id != SYS_IOCTL)
+		return 0;
+	cmd = regs->si;
+	if (cmd != KFD_FREE_MEMORY_OF_GPU && cmd != DRM_GEM_CLOSE && cmd != AMDGPU_GEM_CREATE)
+		return 0;
+	task = bpf_get_current_task_btf();
+	mm = task->mm;
+	if (mm)
+		ioctl_enter(task, mm, regs->di, cmd, regs->dx);
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(gpu_sys_exit, struct pt_regs *regs, long ret)
+{
+	u64 nr = regs->orig_ax;
+	struct task_struct *task;
+	struct mm_struct *mm;
+	u32 cmd = regs->si;
+
+	if (nr != SYS_IOCTL && nr != SYS_MUNMAP && nr != SYS_MREMAP && nr != SYS_MMAP)
+		return 0;
+	if (nr == SYS_IOCTL && !is_ours(cmd))
+		return 0;
+	task = bpf_get_current_task_btf();
+	mm = task->mm;
+	if (!mm)
+		return 0;
+	if (nr != SYS_IOCTL) {
+		if (!IS_ERR_VALUE(ret))
+			mapping_changed(mm, regs, ret);
+		return 0;
+	}
+	if (cmd == KFD_FREE_MEMORY_OF_GPU || cmd == DRM_GEM_CLOSE)
+		buffer_free_exit(mm, ret == 0);
+	else if (!ret)
+		ioctl_exit(task, mm, regs->di, cmd, regs->dx);
+	return 0;
+}
+
+#endif
