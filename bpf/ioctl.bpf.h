@@ -18,7 +18,6 @@
 #define SYS_MREMAP 25
 
 #define MAP_FIXED	  0x10
-#define MREMAP_DONTUNMAP  4
 #define IS_ERR_VALUE(ret) ((u64)(ret) >= (u64)-4095)
 
 /* include/uapi/linux/kfd_ioctl.h. The number of SVM's attributes is part of its
@@ -288,9 +287,11 @@ static __always_inline void mapping_changed(struct mm_struct *mm, struct pt_regs
 			return;
 		break;
 	case SYS_MREMAP:
-		/* Moved, or the old end cut off. */
+		/* Moved, onto what was there; or the old end cut off. */
 		if ((u64)ret == start)
 			start += page_up(regs->dx);
+		else
+			range_withdraw(mm, ret, ret + page_up(regs->dx));
 		if (start >= end)
 			return;
 		break;

@@ -19,7 +19,8 @@
 static struct open_map {
 	const char *name;
 	int fd; /* + 1; 0: not open */
-} open_maps[] = { { "cgroups", 0 }, { "processes", 0 }, { "threads", 0 }, { "stats", 0 } };
+} open_maps[] = { { "cgroups", 0 }, { "processes", 0 }, { "threads", 0 },
+		  { "buffers", 0 }, { "ranges", 0 },	{ "stats", 0 } };
 
 #define N_MAPS (sizeof(open_maps) / sizeof(open_maps[0]))
 

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The gpu class against a model: random SVM requests, mappings changed under them,
+ * and buffers, as real ioctls on the emulated driver; after each operation the
+ * cgroup's figure is the model's, to the byte. PINCAP_TEST_SEED repeats a run.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "tests/kernel/ask.h"
+#include "tests/kernel/child.h"
+#include "tests/kernel/harness.h"
+
+#define PAGE	4096UL
+#define PAGES	256UL
+#define BUFFERS 32
+#define ROUNDS	20000
+#define RW	(PROT_READ | PROT_WRITE)
+#define ANON	(MAP_PRIVATE | MAP_ANONYMOUS)
+
+/* include/uapi/linux/kfd_ioctl.h */
+#define SET_ATTR	0
+#define GET_ATTR	1
+#define ACCESS_IN_PLACE 3
+#define NO_ACCESS	4
+#define SET_FLAGS	5
+#define FLAG_GTT	2U
+#define FLAG_USERPTR	4U
+#define FLAG_VRAM	1U
+#define FLAG_AQL	(1U << 27)
+
+struct svm {
+	uint64_t start;
+	uint64_t size;
+	uint32_t op;
+	uint32_t nattr;
+	uint32_t attr[2][2];
+};
+
+struct alloc {
+	uint64_t va_addr;
+	uint64_t size;
+	uint64_t handle;
+	uint64_t mmap_offset;
+	uint32_t gpu_id;
+	uint32_t flags;
+};
+
+#define IOC_SVM	  _IOC(_IOC_READ | _IOC_WRITE, 'K', 0x20, sizeof(struct svm))
+#define IOC_ALLOC _IOWR('K', 0x16, struct alloc)
+#define IOC_FREE  _IOW('K', 0x17, uint64_t)
+
+struct buffer {
+	uint64_t handle;
+	int64_t bytes; /* as counted; 0 for device memory */
+	bool used;
+};
+
+static struct {
+	int kfd;
+	char *arena;
+	char *elsewhere;
+	bool gpu[PAGES]; /* the GPU may access this page */
+	struct buffer buffers[BUFFERS];
+	uint64_t random;
+} m;
+
+static char dir[64], device[80];
+static pid_t driver;
+
+static uint64_t dice(uint64_t sides)
+{
+	m.random = m.random * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (m.random >> 33) % sides;
+}
+
+static int64_t expected(void)
+{
+	int64_t bytes = 0;
+
+	for (size_t i = 0; i < PAGES; i++)
+		bytes += m.gpu[i] ? (int64_t)PAGE : 0;
+	for (size_t i = 0; i < BUFFERS; i++)
+		bytes += m.buffers[i].used ? m.buffers[i].bytes : 0;
+	return bytes;
+}
+
+static void mark(size_t first, size_t pages, bool to)
+{
+	for (size_t i = first; i < first + pages; i++)
+		m.gpu[i] = to;
+}
+
+/* In its own right, since ioctl(2) of an unmapped range would fail on a real GPU. */
+static void refill(size_t first, size_t pages)
+{
+	char *at = m.arena + first * PAGE;
+
+	if (mmap(at, pages * PAGE, RW, ANON | MAP_FIXED, -1, 0) != at)
+		_exit(2);
+	mark(first, pages, false);
+}
+
+static void do_svm(size_t first, size_t pages, uint32_t op, uint32_t type)
+{
+	struct svm a = {
+		.start = (uint64_t)m.arena + first * PAGE,
+		.size = pages * PAGE,
+		.op = op,
+		.nattr = 2,
+		.attr = { { SET_FLAGS, 2 }, { type, 0x4242 } },
+	};
+
+	CHILD_EQUAL(ioctl(m.kfd, IOC_SVM, &a), 0);
+	if (op == SET_ATTR && type != SET_FLAGS)
+		mark(first, pages, type == ACCESS_IN_PLACE);
+}
+
+static void do_move(size_t first, size_t pages)
+{
+	char *from = m.arena + first * PAGE;
+
+	if (mremap(from, pages * PAGE, pages * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, m.elsewhere) ==
+	    MAP_FAILED)
+		return;
+	refill(first, pages);
+}
+
+static void do_shrink(size_t first, size_t pages)
+{
+	char *from = m.arena + first * PAGE;
+	size_t keep = pages / 2;
+
+	if (!keep || mremap(from, pages * PAGE, keep * PAGE, 0) == MAP_FAILED)
+		return;
+	mark(first + keep, pages - keep, false);
+	refill(first + keep, pages - keep);
+}
+
+static void do_buffer(void)
+{
+	static const uint32_t flags[] = { FLAG_USERPTR, FLAG_GTT, FLAG_VRAM,
+					  FLAG_USERPTR | FLAG_AQL };
+	struct buffer *b = &m.buffers[dice(BUFFERS)];
+	struct alloc a = {
+		.size = (1 + dice(64)) * 2 * PAGE,
+		.mmap_offset = (uint64_t)m.arena,
+		.va_addr = (uint64_t)m.arena,
+		.gpu_id = 0x4242,
+		.flags = flags[dice(4)],
+	};
+
+	if (b->used) {
+		CHILD_EQUAL(ioctl(m.kfd, IOC_FREE, &b->handle), 0);
+		b->used = false;
+		return;
+	}
+	CHILD_EQUAL(ioctl(m.kfd, IOC_ALLOC, &a), 0);
+	b->used = true;
+	b->handle = a.handle;
+	b->bytes = a.flags & FLAG_VRAM ? 0 : (int64_t)(a.flags & FLAG_AQL ? a.size / 2 : a.size);
+}
+
+static void do_nothing(size_t first, size_t pages)
+{
+	uint64_t handle = 0x424200ffff;
+
+	CHILD_EQUAL(ioctl(m.kfd, IOC_FREE, &handle), -1);
+	CHILD_EQUAL(munmap(m.arena + first * PAGE + 1, pages * PAGE), -1);
+	do_svm(first, pages, GET_ATTR, ACCESS_IN_PLACE);
+	do_svm(first, pages, SET_ATTR, SET_FLAGS);
+}
+
+static void operate(void)
+{
+	size_t first = dice(PAGES), pages = 1 + dice(dice(8) ? 16 : PAGES);
+
+	if (pages > PAGES - first)
+		pages = PAGES - first;
+	switch (dice(9)) {
+	case 0:
+	case 1:
+	case 2:
+		do_svm(first, pages, SET_ATTR, ACCESS_IN_PLACE);
+		break;
+	case 3:
+		do_svm(first, pages, SET_ATTR, NO_ACCESS);
+		break;
+	case 4:
+		CHILD_EQUAL(munmap(m.arena + first * PAGE, pages * PAGE), 0);
+		mark(first, pages, false);
+		break;
+	case 5:
+		do_move(first, pages);
+		break;
+	case 6:
+		do_shrink(first, pages);
+		break;
+	case 7:
+		do_buffer();
+		return;
+	default:
+		do_nothing(first, pages);
+		return;
+	}
+}
+
+static void check(const struct cg *cg, const char *when, unsigned int round)
+{
+	struct pincap_cgroup entry = { 0 };
+
+	map_cgroup(cg, &entry);
+	if (entry.gpu == expected() && entry.current == entry.gpu)
+		return;
+	fprintf(stderr, "%s, operation %u: gpu %lld, current %lld, not %" PRId64 "\n", when, round,
+		(long long)entry.gpu, (long long)entry.current, expected());
+	_exit(1);
+}
+
+static void play(const struct cg *cg)
+{
+	m.kfd = open(device, O_RDWR | O_CLOEXEC);
+	m.arena = mmap(NULL, PAGES * PAGE, RW, ANON, -1, 0);
+	m.elsewhere = mmap(NULL, PAGES * PAGE, RW, ANON, -1, 0);
+	CHILD_EQUAL(m.kfd >= 0 && m.arena != MAP_FAILED && m.elsewhere != MAP_FAILED, 1);
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		operate();
+		check(cg, "at random", i);
+	}
+}
+
+static void random_ranges(void **state)
+{
+	const char *seed = getenv("PINCAP_TEST_SEED");
+	struct cg cg;
+
+	(void)state;
+	m.random = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL);
+	print_message("# PINCAP_TEST_SEED=%" PRIu64 ", %d operations\n", m.random, ROUNDS);
+	cg_make(&cg, NULL, "ranges");
+	child_run(&cg, play, &cg);
+	map_wait(&cg, 0, 0); /* it left with all it had */
+	assert_int_equal(map_count("ranges"), 0);
+	assert_int_equal(map_count("buffers"), 0);
+	assert_int_equal(map_stats().ranges_full + map_stats().svm_busy + map_stats().buffers_full,
+			 0);
+}
+
+/* The driver, beside this program; ready when it says so. */
+static void start_driver(const char *self)
+{
+	int out[2];
+	char word[8];
+
+	snprintf(dir, sizeof(dir), "/tmp/pincap-ranges-XXXXXX");
+	assert_non_null(mkdtemp(dir));
+	snprintf(device, sizeof(device), "%s/kfd", dir);
+	close(open(device, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+	driver = fork();
+	if (!driver) {
+		char path[4096];
+
+		snprintf(path, sizeof(path), "%.*s/../kfd-driver", (int)(strrchr(self, '/') - self),
+			 self);
+		dup2(out[1], STDOUT_FILENO);
+		execl(path, "kfd-driver", device, NULL);
+		_exit(127);
+	}
+	close(out[1]);
+	assert_true(read(out[0], word, sizeof(word)) > 0);
+	close(out[0]);
+}
+
+static int setup(void **state)
+{
+	char command[256], self[4096];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	const char *pincap = getenv("PINCAP");
+
+	assert_true(n > 0);
+	self[n] = '\0';
+	start_driver(self);
+	if (harness_setup(state))
+		return -1;
+	snprintf(command, sizeof(command), "%s load --kfd %s", pincap ? pincap : "build/pincap",
+		 device);
+	return system(command);
+}
+
+static int teardown(void **state)
+{
+	int err = harness_teardown(state);
+
+	kill(driver, SIGTERM);
+	waitpid(driver, NULL, 0);
+	unlink(device);
+	rmdir(dir);
+	return err;
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test_teardown(random_ranges,
+								      test_teardown) };
+
+	harness_init(argc, argv);
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
