@@ -55,7 +55,7 @@ $(LIB_TESTS:%=$(L)/test_%): LIBS += $(O)/libpincap.so -rdynamic -pthread -lcmock
 KERNEL_TESTS := $(patsubst tests/kernel/test_%.c,%,$(wildcard tests/kernel/test_*.c))
 KERNEL_OBJS := $(patsubst %.c,$(O)/%.o,$(filter-out tests/kernel/actor.c tests/kernel/test_%.c,$(wildcard tests/kernel/*.c)))
 $(foreach t,$(KERNEL_TESTS),$(eval $(T)/kernel/test_$(t): $(O)/tests/kernel/test_$(t).o $(KERNEL_OBJS)))
-$(KERNEL_TESTS:%=$(T)/kernel/test_%): LIBS = -pthread -lcmocka $(shell $(PKG_CONFIG) --libs jansson libbpf)
+$(KERNEL_TESTS:%=$(T)/kernel/test_%): LIBS = -pthread -lcmocka -luring $(shell $(PKG_CONFIG) --libs jansson libbpf)
 $(T)/kernel/actor: $(O)/tests/kernel/actor.o
 $(T)/kernel/actor: LIBS = -luring
 

@@ -21,6 +21,7 @@ int cmd_stat(int argc, char **argv);
 int cmd_set(int argc, char **argv);
 int cmd_load(int argc, char **argv);
 int cmd_unload(int argc, char **argv);
+int cmd_explain(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 
 #endif

@@ -7,6 +7,7 @@
 #include "userspace/cli/adopt.h"
 #include "userspace/cli/cli.h"
 #include "userspace/common/cgroup.h"
+#include "userspace/common/hostpins.h"
 #include "userspace/common/log.h"
 #include "userspace/common/size.h"
 #include "userspace/control/kernel.h"
@@ -25,6 +26,8 @@ struct stat_args {
 	size_t n_paths;
 	struct row *rows;
 	size_t n_rows;
+	uint64_t pinned_bytes;	     /* over all processes */
+	uint64_t unattributed_bytes; /* what the machine has pinned beyond that */
 };
 
 static const struct argp_option stat_options[] = {
@@ -105,6 +108,25 @@ static int add_path(struct stat_args *a, struct kernel *k, const char *text)
 	return add_row(a, chain[0], TAKE_PTR(cgpath), &cg);
 }
 
+static int on_process(const struct pincap_process *p, void *ctx)
+{
+	struct stat_args *a = ctx;
+
+	a->pinned_bytes += p->pinned;
+	return 0;
+}
+
+/* Pins that no process shows: a ring or a queue whose descriptor outlived its
+ * owner, or a driver that keeps its own books. */
+static void find_unattributed(struct stat_args *a, struct kernel *k)
+{
+	uint64_t host;
+
+	if (kernel_each_process(k, on_process, a) || hostpins_read(&host))
+		return;
+	a->unattributed_bytes = host > a->pinned_bytes ? host - a->pinned_bytes : 0;
+}
+
 static int by_path(const void *a, const void *b)
 {
 	return strcmp(((const struct row *)a)->cgpath, ((const struct row *)b)->cgpath);
@@ -162,7 +184,8 @@ static int print_json(const struct stat_args *a, const struct pincap_stats *st)
 
 	for (size_t i = 0; i < a->n_rows; i++)
 		err |= json_array_append_new(list, row_json(&a->rows[i]));
-	root = json_pack("{s:i, s:o, s:o}", "version", STAT_VERSION, "cgroups", list, "kernel",
+	root = json_pack("{s:i, s:o, s:I, s:o}", "version", STAT_VERSION, "cgroups", list,
+			 "unattributed", (json_int_t)a->unattributed_bytes, "kernel",
 			 stats_json(st));
 	if (!root || err || json_dumpf(root, stdout, JSON_INDENT(2)))
 		err = log_ret(-ENOMEM, "write JSON");
@@ -196,6 +219,9 @@ static void print_table(const struct stat_args *a)
 {
 	char b[7][SIZE_FORMAT_BYTES];
 
+	if (a->unattributed_bytes)
+		printf("unattributed: %s pinned by no process that shows it\n",
+		       size_format(a->unattributed_bytes, b[0]));
 	printf("%10s %10s %10s %10s %10s %10s %10s %8s  %-9s  %s\n", "CURRENT", "LOCKED", "PINNED",
 	       "GPU", "HELD", "LIMIT", "PEAK", "REFUSED", "STATE", "CGROUP");
 	for (size_t i = 0; i < a->n_rows; i++) {
@@ -243,6 +269,7 @@ static int show(struct stat_args *a, struct kernel *k)
 	err = collect(a, k);
 	if (err)
 		return err;
+	find_unattributed(a, k);
 	if (a->json)
 		return print_json(a, &st);
 	if (a->kernel)

@@ -14,6 +14,7 @@ static const struct command commands[] = {
 	{ "run", cmd_run, "run a command under a budget of locked memory" },
 	{ "stat", cmd_stat, "show who holds how much, and the budgets" },
 	{ "set", cmd_set, "change the budget of a cgroup" },
+	{ "explain", cmd_explain, "say who holds what, and which budgets bind" },
 	{ "load", cmd_load, "load the kernel side, to stay" },
 	{ "unload", cmd_unload, "remove the kernel side and all budgets" },
 	{ "doctor", cmd_doctor, "say what this kernel lets us count and refuse" },

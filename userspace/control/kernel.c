@@ -68,7 +68,7 @@ static bool value_size_is(int fd, size_t size)
 	struct bpf_map_info info = {};
 	uint32_t len = sizeof(info);
 
-	return !bpf_obj_get_info_by_fd(fd, &info, &len) && info.value_size == size;
+	return fd >= 0 && !bpf_obj_get_info_by_fd(fd, &info, &len) && info.value_size == size;
 }
 
 /* -ENOENT: nothing is pinned. -ESTALE: something of another layout is. */
@@ -81,15 +81,17 @@ static int attach_to_pins(struct kernel *k)
 		return k->config_fd;
 	k->processes_fd = get_pinned("maps/processes");
 	k->cgroups_fd = get_pinned("maps/cgroups");
+	k->buffers_fd = get_pinned("maps/buffers");
+	k->ranges_fd = get_pinned("maps/ranges");
 	k->stats_fd = get_pinned("maps/stats");
 	k->sweep_fd = get_pinned("links/sweep");
 	k->set_budget_fd = get_pinned("progs/set_budget");
-	if (k->processes_fd < 0 || k->cgroups_fd < 0 || k->stats_fd < 0 || k->sweep_fd < 0 ||
-	    k->set_budget_fd < 0)
-		return -ESTALE;
-	if (!value_size_is(k->config_fd, sizeof(struct pincap_config)) ||
+	if (k->sweep_fd < 0 || k->set_budget_fd < 0 ||
+	    !value_size_is(k->config_fd, sizeof(struct pincap_config)) ||
 	    !value_size_is(k->processes_fd, sizeof(struct pincap_process)) ||
 	    !value_size_is(k->cgroups_fd, sizeof(struct pincap_cgroup)) ||
+	    !value_size_is(k->buffers_fd, sizeof(struct pincap_buffer)) ||
+	    !value_size_is(k->ranges_fd, sizeof(struct pincap_range)) ||
 	    !value_size_is(k->stats_fd, sizeof(struct pincap_stats)))
 		return -ESTALE;
 	if (kernel_get_config(k, &cfg) || cfg.abi != PINCAP_ABI)
@@ -99,8 +101,8 @@ static int attach_to_pins(struct kernel *k)
 
 static void drop_fds(struct kernel *k)
 {
-	int *const fds[] = { &k->processes_fd, &k->cgroups_fd, &k->stats_fd,
-			     &k->config_fd,    &k->sweep_fd,   &k->set_budget_fd };
+	int *const fds[] = { &k->processes_fd, &k->cgroups_fd, &k->buffers_fd, &k->ranges_fd,
+			     &k->stats_fd,     &k->config_fd,  &k->sweep_fd,   &k->set_budget_fd };
 
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 		closep(fds[i]);

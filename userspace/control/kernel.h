@@ -67,6 +67,13 @@ int kernel_each_cgroup(struct kernel *k, kernel_cgroup_fn fn, void *ctx);
 typedef int (*kernel_process_fn)(const struct pincap_process *p, void *ctx);
 int kernel_each_process(struct kernel *k, kernel_process_fn fn, void *ctx);
 
+typedef int (*kernel_buffer_fn)(const struct pincap_buffer *b, void *ctx);
+int kernel_each_buffer(struct kernel *k, kernel_buffer_fn fn, void *ctx);
+
+/* SVM ranges, in no order. */
+typedef int (*kernel_range_fn)(uint64_t birth, uint64_t start, uint64_t end, void *ctx);
+int kernel_each_range(struct kernel *k, kernel_range_fn fn, void *ctx);
+
 int kernel_get_stats(struct kernel *k, struct pincap_stats *ret);
 int kernel_get_config(struct kernel *k, struct pincap_config *ret);
 

@@ -18,6 +18,8 @@ struct kernel {
 	int lock_fd;
 	int processes_fd;
 	int cgroups_fd;
+	int buffers_fd;
+	int ranges_fd;
 	int stats_fd;
 	int config_fd;
 	int sweep_fd;	   /* the iterator's link */

@@ -67,24 +67,24 @@ int kernel_set_budget(struct kernel *k, const uint64_t *chain, unsigned int dept
  * over whenever the last key was deleted meanwhile. *ret_keys and *ret_values are
  * malloc'd arrays; returns their length or a negative errno.
  */
-static int read_all(int fd, size_t value_size, uint64_t **ret_keys, void **ret_values)
+static int read_all(int fd, size_t key_size, size_t value_size, void **ret_keys, void **ret_values)
 {
 	struct bpf_map_info info = {};
 	uint32_t len = sizeof(info), n = 0, batch = 0;
-	_cleanup_free_ uint64_t *keys = NULL;
+	_cleanup_free_ char *keys = NULL;
 	_cleanup_free_ char *values = NULL;
 	int err = bpf_obj_get_info_by_fd(fd, &info, &len);
 
 	if (err)
 		return err;
-	keys = calloc(info.max_entries, sizeof(*keys));
+	keys = calloc(info.max_entries, key_size);
 	values = calloc(info.max_entries, value_size);
 	if (!keys || !values)
 		return -ENOMEM;
 	for (bool first = true; !err; first = false) {
 		uint32_t count = info.max_entries - n;
 
-		err = bpf_map_lookup_batch(fd, first ? NULL : &batch, &batch, keys + n,
+		err = bpf_map_lookup_batch(fd, first ? NULL : &batch, &batch, keys + n * key_size,
 					   values + n * value_size, &count, NULL);
 		if (!err || err == -ENOENT)
 			n += count;
@@ -100,7 +100,7 @@ int kernel_each_cgroup(struct kernel *k, kernel_cgroup_fn fn, void *ctx)
 {
 	_cleanup_free_ struct pincap_cgroup *cgs = NULL;
 	_cleanup_free_ uint64_t *ids = NULL;
-	int n = read_all(k->cgroups_fd, sizeof(*cgs), &ids, (void **)&cgs);
+	int n = read_all(k->cgroups_fd, sizeof(*ids), sizeof(*cgs), (void **)&ids, (void **)&cgs);
 	int err = MIN(n, 0);
 
 	for (int i = 0; i < n && !err; i++) {
@@ -114,11 +114,35 @@ int kernel_each_process(struct kernel *k, kernel_process_fn fn, void *ctx)
 {
 	_cleanup_free_ struct pincap_process *ps = NULL;
 	_cleanup_free_ uint64_t *keys = NULL;
-	int n = read_all(k->processes_fd, sizeof(*ps), &keys, (void **)&ps);
+	int n = read_all(k->processes_fd, sizeof(*keys), sizeof(*ps), (void **)&keys, (void **)&ps);
 	int err = MIN(n, 0);
 
 	for (int i = 0; i < n && !err; i++)
 		if (ps[i].mm)
 			err = fn(&ps[i], ctx);
+	return err;
+}
+
+int kernel_each_buffer(struct kernel *k, kernel_buffer_fn fn, void *ctx)
+{
+	_cleanup_free_ struct pincap_buffer *bs = NULL;
+	_cleanup_free_ struct pincap_buffer_key *keys = NULL;
+	int n = read_all(k->buffers_fd, sizeof(*keys), sizeof(*bs), (void **)&keys, (void **)&bs);
+	int err = MIN(n, 0);
+
+	for (int i = 0; i < n && !err; i++)
+		err = fn(&bs[i], ctx);
+	return err;
+}
+
+int kernel_each_range(struct kernel *k, kernel_range_fn fn, void *ctx)
+{
+	_cleanup_free_ struct pincap_range_key *keys = NULL;
+	_cleanup_free_ struct pincap_range *rs = NULL;
+	int n = read_all(k->ranges_fd, sizeof(*keys), sizeof(*rs), (void **)&keys, (void **)&rs);
+	int err = MIN(n, 0);
+
+	for (int i = 0; i < n && !err; i++)
+		err = fn(keys[i].birth, keys[i].start, rs[i].end, ctx);
 	return err;
 }
