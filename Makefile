@@ -122,7 +122,7 @@ $(O)/libpincap.pc: userspace/lib/libpincap.pc.in Makefile
 
 # ---- people ----
 
-.PHONY: install uninstall deps demo check bench-admission format lint clean help
+.PHONY: install uninstall deps demo check bench-admission bench-accounting format lint clean help
 install: all
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PRELOADDIR) \
 		$(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(DOCDIR)
@@ -151,7 +151,7 @@ deps:
 
 # Where a package is missing these install it first, in a make of their own so
 # that pkg-config is asked afterwards.
-demo check bench-admission:
+demo check bench-admission bench-accounting:
 	@tests/deps.sh --missing
 	@$(MAKE) --no-print-directory -f Makefile $@-run
 
@@ -180,6 +180,7 @@ help:
 	@echo 'demo             the main job: a loader on the real HIP runtime, with a budget and without'
 	@echo 'check            every test; ends with "N passed, N failed, N skipped"'
 	@echo 'bench-admission  cost of admission against a bare system call'
+	@echo 'bench-accounting cost of counting to everybody, sweep, eBPF time per event'
 	@echo 'deps             install the Debian packages that building and testing need'
 	@echo 'install          to $$DESTDIR$$PREFIX (/usr/local)'
 	@echo 'uninstall clean format lint'

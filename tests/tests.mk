@@ -63,9 +63,11 @@ $(T)/gpu_life: $(O)/tests/e2e/gpu_life.o
 $(O)/tests/e2e/gpu_life.o: override CFLAGS += $(HIP_CFLAGS)
 $(T)/gpu_life: LIBS = -pthread -lamdhip64
 
+$(T)/bench_accounting: $(O)/tests/bench/bench_accounting.o
 $(T)/bench_admission: $(O)/tests/bench/bench_admission.o
 
-TEST_PROGRAMS := $(T)/kfd-driver $(T)/mkmodel $(T)/loader $(T)/gpu_life $(T)/bench_admission $(T)/kernel/actor \
+TEST_PROGRAMS := $(T)/kfd-driver $(T)/mkmodel $(T)/loader $(T)/gpu_life $(T)/bench_admission $(T)/bench_accounting \
+	$(T)/kernel/actor \
 	$(UNIT_TESTS:%=$(T)/test_%) $(LIB_TESTS:%=$(L)/test_%) $(KERNEL_TESTS:%=$(T)/kernel/test_%)
 
 $(TEST_PROGRAMS):
@@ -73,7 +75,7 @@ $(TEST_PROGRAMS):
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS)
 
-.PHONY: tests check-run demo-run bench-admission-run
+.PHONY: tests check-run demo-run bench-admission-run bench-accounting-run
 tests: all $(TEST_PROGRAMS) $(T)/libkfd-shim.so $(L)/plugin.so
 
 export PINCAP = $(abspath $(O))/pincap
@@ -96,3 +98,6 @@ demo-run: tests
 
 bench-admission-run: all $(T)/bench_admission
 	@tests/bench/admission.sh $(T)/bench_admission
+
+bench-accounting-run: all $(T)/bench_accounting
+	@tests/bench/accounting.py $(T)/bench_accounting
