@@ -59,6 +59,10 @@ $(KERNEL_TESTS:%=$(T)/kernel/test_%): LIBS = -pthread -lcmocka -luring $(shell $
 $(T)/kernel/actor: $(O)/tests/kernel/actor.o
 $(T)/kernel/actor: LIBS = -luring
 
+$(T)/render_client: $(O)/tests/kfd/render_client.o
+$(O)/tests/kfd/render_client.o: override CFLAGS += $(KFD_CFLAGS)
+$(T)/pins: $(O)/tests/rocm/pins.o
+$(O)/tests/rocm/pins.o: override CFLAGS += $(HIP_CFLAGS)
 $(T)/gpu_life: $(O)/tests/e2e/gpu_life.o
 $(O)/tests/e2e/gpu_life.o: override CFLAGS += $(HIP_CFLAGS)
 $(T)/gpu_life: LIBS = -pthread -lamdhip64
@@ -66,7 +70,7 @@ $(T)/gpu_life: LIBS = -pthread -lamdhip64
 $(T)/bench_accounting: $(O)/tests/bench/bench_accounting.o
 $(T)/bench_admission: $(O)/tests/bench/bench_admission.o
 
-TEST_PROGRAMS := $(T)/kfd-driver $(T)/mkmodel $(T)/loader $(T)/gpu_life $(T)/bench_admission $(T)/bench_accounting \
+TEST_PROGRAMS := $(T)/kfd-driver $(T)/mkmodel $(T)/loader $(T)/gpu_life $(T)/render_client $(T)/pins $(T)/bench_admission $(T)/bench_accounting \
 	$(T)/kernel/actor \
 	$(UNIT_TESTS:%=$(T)/test_%) $(LIB_TESTS:%=$(L)/test_%) $(KERNEL_TESTS:%=$(T)/kernel/test_%)
 
