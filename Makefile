@@ -35,8 +35,7 @@ CFLAGS ?= -O2 -g
 HARDEN := -fstack-protector-strong -fcf-protection
 # _FORTIFY_SOURCE needs optimisation
 HARDEN += $(if $(filter -O0,$(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
-override CFLAGS := -std=gnu11 -D_GNU_SOURCE $(WARN) $(HARDEN) $(CFLAGS) -I. -I$(O) \
-	-DPINCAP_LIBDIR='"$(PRELOADDIR)"'
+override CFLAGS := -std=gnu11 -D_GNU_SOURCE $(WARN) $(HARDEN) $(CFLAGS) -I. -I$(O)
 override LDFLAGS := -Wl,-z,relro,-z,now $(LDFLAGS)
 BPF_CFLAGS := -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -Ibpf -Wall -Wextra \
 	-Wno-unused-parameter -Werror $(if $(MULTIARCH),-idirafter /usr/include/$(MULTIARCH))
@@ -80,6 +79,14 @@ $(VERSIONED): $(O)/version
 $(O)/version: FORCE
 	@mkdir -p $(@D)
 	@echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@
+
+# Likewise where the preload library will be.
+$(O)/userspace/cli/run_options.o: override CFLAGS += -DPINCAP_LIBDIR='"$(PRELOADDIR)"' \
+	-DPINCAP_LIBREL='"$(patsubst $(PREFIX)/%,%,$(PRELOADDIR))"'
+$(O)/userspace/cli/run_options.o: $(O)/libdir
+$(O)/libdir: FORCE
+	@mkdir -p $(@D)
+	@echo '$(PRELOADDIR)' | cmp -s - $@ || echo '$(PRELOADDIR)' >$@
 FORCE:
 
 # ---- C ----
@@ -115,10 +122,10 @@ $(O)/libpincap-preload.so: $(PRELOAD_OBJS) userspace/lib/libpincap-preload.map
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-z,defs \
 		-Wl,--version-script=userspace/lib/libpincap-preload.map -o $@ $(PRELOAD_OBJS)
 
-$(O)/libpincap.pc: userspace/lib/libpincap.pc.in Makefile
+$(O)/libpincap.pc: userspace/lib/libpincap.pc.in Makefile $(O)/version $(O)/libdir
 	@mkdir -p $(@D)
-	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
-		-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' $< >$@
+	$(Q)sed -e 's|@prefix@|$(PREFIX)|' -e 's|@libdir@|$(LIBDIR)|' \
+		-e 's|@includedir@|$(INCLUDEDIR)|' -e 's|@version@|$(VERSION)|' $< >$@
 
 # ---- people ----
 
@@ -159,7 +166,7 @@ SOURCES = $(shell git ls-files '*.c' '*.h' 2>/dev/null)
 format:
 	clang-format -i $(SOURCES)
 
-TIDY_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. -I$(O) -DPINCAP_VERSION=\"0\" -DPINCAP_LIBDIR=\"\"
+TIDY_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. -I$(O) -DPINCAP_VERSION=\"0\" -DPINCAP_LIBDIR=\"/\" -DPINCAP_LIBREL=\"lib\"
 lint: lint-format lint-cppcheck lint-tidy
 .PHONY: lint-format lint-cppcheck lint-tidy
 lint-format:
@@ -186,4 +193,4 @@ help:
 	@echo 'uninstall clean format lint'
 	@echo 'V=1 shows commands; O=DIR builds elsewhere; CC=clang'
 
--include $(shell find $(O) -name '*.d' 2>/dev/null)
+-include $(shell find $(O) -path $(O)/rocm -prune -o -type f -name '*.d' -print 2>/dev/null)

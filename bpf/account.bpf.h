@@ -109,6 +109,22 @@ static __always_inline int cgroup_insert(u64 cgid, u64 parent, u32 level)
 	return -EAGAIN;
 }
 
+/* The id that a cgroup's address spaces are charged to: its own, or that of its
+ * ancestor at the deepest level that is walked. */
+static __noinline u64 charged_id(struct cgroup *cgrp)
+{
+	struct cgroup **ancestors = (void *)cgrp + bpf_core_field_offset(struct cgroup, ancestors);
+	struct cgroup *a = NULL;
+
+	if (!cgrp)
+		return 0;
+	if (cgrp->level < PINCAP_MAX_DEPTH)
+		return cgroup_id_of(cgrp);
+	STAT(too_deep);
+	bpf_probe_read_kernel(&a, sizeof(a), ancestors + PINCAP_MAX_DEPTH - 1);
+	return BPF_CORE_READ(a, kn, id);
+}
+
 struct ensure_walk {
 	struct cgroup **ancestors;
 	u64 parent;
@@ -135,16 +151,14 @@ static long ensure_step(u32 i, struct ensure_walk *w)
  * whoever finds an entry finds its ancestors. */
 static __noinline int cgroup_ensure(struct cgroup *cgrp)
 {
-	u64 cgid = cgroup_id_of(cgrp);
+	u64 cgid = charged_id(cgrp);
 	struct ensure_walk w = {};
 
 	if (bpf_map_lookup_elem(&cgroups, &cgid))
 		return 0;
 	w.level = cgrp->level;
-	if (w.level >= PINCAP_MAX_DEPTH) {
-		STAT(too_deep);
-		return -EAGAIN;
-	}
+	if (w.level >= PINCAP_MAX_DEPTH)
+		w.level = PINCAP_MAX_DEPTH - 1;
 	w.ancestors = (void *)cgrp + bpf_core_field_offset(struct cgroup, ancestors);
 	bpf_loop(PINCAP_MAX_DEPTH, ensure_step, &w, 0);
 	return w.err;
@@ -261,7 +275,7 @@ static __noinline int sync_record(struct mm_struct *mm, struct pincap_process *r
 
 	for (int i = 0; i < 8; i++) {
 		struct cgroup *cgrp = owner_cgroup(mm);
-		u64 cgid = cgroup_id_of(cgrp), old_cgid, locked, pinned;
+		u64 cgid = charged_id(cgrp), old_cgid, locked, pinned;
 		struct amounts d = {}, old = {}, now = {};
 
 		if (!cgid)
@@ -274,7 +288,7 @@ static __noinline int sync_record(struct mm_struct *mm, struct pincap_process *r
 			bpf_spin_unlock(&rec->lock);
 			return -ESRCH;
 		}
-		if (cgroup_id_of(owner_cgroup(mm)) != cgid) {
+		if (owner_cgroup(mm) != cgrp) {
 			bpf_spin_unlock(&rec->lock);
 			continue;
 		}
@@ -327,7 +341,7 @@ static __noinline int sync_record(struct mm_struct *mm, struct pincap_process *r
 static __always_inline bool is_current(struct mm_struct *mm, struct pincap_process *rec)
 {
 	return rec->locked == mm->locked_vm << page_shift && rec->pinned == read_pinned(mm) &&
-	       rec->cgroup_id == cgroup_id_of(owner_cgroup(mm));
+	       rec->cgroup_id == charged_id(owner_cgroup(mm));
 }
 
 /* Look at an address space; one that never locked, pinned or asked has no record

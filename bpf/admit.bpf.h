@@ -223,7 +223,7 @@ static __noinline int admit(struct mm_struct *mm, struct pincap_process *rec, u6
 	u64 key = (u64)mm;
 
 	for (int i = 0; i < 4; i++) {
-		u64 cgid = cgroup_id_of(owner_cgroup(mm)), refused_by;
+		u64 cgid = charged_id(owner_cgroup(mm)), refused_by;
 		int err;
 
 		if (rec->cgroup_id != cgid && sync_record(mm, rec, 0))
@@ -374,7 +374,7 @@ static __noinline int do_status(struct mm_struct *mm, struct pincap_status *out)
 	};
 
 	if (cgrp && !cgroup_ensure(cgrp)) {
-		w.cgid = cgroup_id_of(cgrp);
+		w.cgid = charged_id(cgrp);
 		w.st.cgroup_id = w.cgid;
 		WALK(status_step, &w);
 	}

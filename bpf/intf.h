@@ -214,19 +214,19 @@ struct pincap_config {
 PINCAP_ASSERT_SIZE(struct pincap_config, 304);
 
 /* Map `stats`, one element: every early return and every loss, by name. */
-#define PINCAP_STATS(X)                                                                 \
-	X(processes_full) /* no room for an address space: EAGAIN, the sweep retries */ \
-	X(threads_full)	  /* no room for a thread: EAGAIN */                            \
-	X(cgroups_full)	  /* no room for a cgroup: EAGAIN, the sweep retries */         \
-	X(ranges_full)	  /* no room for an SVM range: its bytes are not counted */     \
-	X(svm_busy)	  /* a list of SVM ranges stayed locked: a change was lost */   \
-	X(buffers_full)	  /* no room for a GPU buffer: its bytes are not counted */     \
-	X(cgroup_gone)	  /* a walk met a missing entry */                              \
-	X(too_deep)	  /* more than PINCAP_MAX_DEPTH levels */                       \
-	X(sync_retries)	  /* a process kept migrating while it was read */              \
-	X(charge_races)	  /* an admission lost its compare-and-exchange for good */     \
-	X(stale_record)	  /* a newborn address space found a dead one's record */       \
-	X(underflow)	  /* more uncharged than was held */                            \
+#define PINCAP_STATS(X)                                                                     \
+	X(processes_full) /* no room for an address space: EAGAIN, the sweep retries */     \
+	X(threads_full)	  /* no room for a thread: EAGAIN */                                \
+	X(cgroups_full)	  /* no room for a cgroup: EAGAIN, the sweep retries */             \
+	X(ranges_full)	  /* no room for an SVM range: its bytes are not counted */         \
+	X(svm_busy)	  /* a list of SVM ranges stayed locked: a change was lost */       \
+	X(buffers_full)	  /* no room for a GPU buffer: its bytes are not counted */         \
+	X(cgroup_gone)	  /* a walk met a missing entry */                                  \
+	X(too_deep)	  /* deeper than PINCAP_MAX_DEPTH: charged to the ancestor there */ \
+	X(sync_retries)	  /* a process kept migrating while it was read */                  \
+	X(charge_races)	  /* an admission lost its compare-and-exchange for good */         \
+	X(stale_record)	  /* a newborn address space found a dead one's record */           \
+	X(underflow)	  /* more uncharged than was held */                                \
 	X(user_fault)	  /* an ioctl's arguments could not be read */
 
 struct pincap_stats {

@@ -44,7 +44,13 @@ installed() {
 		lib/pincap/libpincap-preload.so include/pincap.h lib/pkgconfig/libpincap.pc; do
 		test -e "$dest/usr/$f" || { echo "missing: $f"; return 1; }
 	done
-	PKG_CONFIG_LIBDIR=$dest/usr/lib/pkgconfig pkg-config --exists --print-errors libpincap &&
+	printf '#include <pincap.h>\nint main(void) { return !pincap_version(); }\n' >"$dest/a.c"
+	(
+		export PKG_CONFIG_LIBDIR=$dest/usr/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$dest
+		cc $(pkg-config --cflags libpincap) -o "$dest/a" "$dest/a.c" \
+			$(PKG_CONFIG_ALLOW_SYSTEM_LIBS=1 pkg-config --libs libpincap) &&
+			LD_LIBRARY_PATH=$dest/usr/lib "$dest/a" && rm "$dest/a" "$dest/a.c"
+	) &&
 		make -s O="$O" DESTDIR="$dest" PREFIX=/usr LIBDIR=/usr/lib uninstall &&
 		! find "$dest" -type f | grep .
 }

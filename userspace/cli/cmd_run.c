@@ -80,6 +80,10 @@ static int set_budget(struct run *run)
 			run->place.cgpath);
 		return 0;
 	}
+	if (before->limit != PINCAP_UNLIMITED && before->limit != o->limit_bytes)
+		pr_warn("%s had a budget of %s; it is %s now, for all that run there",
+			run->place.cgpath, size_format(before->limit, ram),
+			size_format(o->limit_bytes, limit));
 	err = kernel_set_budget(run->kernel, run->place.chain, run->place.depth, o->limit_bytes,
 				before->high);
 	if (err)
@@ -100,6 +104,11 @@ static int open_place(struct run *run)
 	if (err == -EXDEV)
 		pr_err("our own cgroup lies outside of this cgroup namespace; name one by "
 		       "--cgroup");
+	else if (err == -EISDIR)
+		pr_err("--cgroup '%s': the root has everybody in it; name a cgroup of its own",
+		       cgroup);
+	else if (err == -E2BIG)
+		pr_err("--cgroup '%s': deeper than %d levels", cgroup, PINCAP_MAX_DEPTH);
 	else if (err)
 		fail(err, cgroup ? "--cgroup" : "make a cgroup below our own", cgroup);
 	if (err)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <argp.h>
+#include <fcntl.h>
 
 #include "userspace/cli/cli.h"
 #include "userspace/common/log.h"
@@ -46,11 +47,25 @@ static int close_stdout(int code)
 	return code ? code : CLI_FAILURE;
 }
 
+/* Where one of the first three descriptors is closed, nothing that is opened later
+ * may be taken for it. Closed on exec: a command finds them as they were. */
+static void reserve_std_fds(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	_cleanup_free_ char *name = NULL;
 	const struct command *command;
 
+	reserve_std_fds();
 	argp_err_exit_status = CLI_USAGE;
 	argp_program_version = "pincap " PINCAP_VERSION;
 	if (getenv("PINCAP_DEBUG"))

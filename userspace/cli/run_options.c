@@ -150,20 +150,36 @@ static bool is_world_readable(const char *path)
 	return true;
 }
 
-char *run_options_library(void)
+/* `place` beside the program's own directory, or absolute. NULL: not there. */
+static char *library_in(const char *place)
 {
-	_cleanup_free_ char *path = NULL;
-	char exe[PATH_MAX];
+	char exe[PATH_MAX], *path;
 	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	int n;
 
 	exe[MAX(len, 0)] = '\0';
-	if (len <= 0 || asprintf(&path, "%.*s/" LIBRARY, (int)(strrchr(exe, '/') - exe), exe) < 0)
-		path = NULL;
-	if (!path || access(path, R_OK)) {
+	if (*place == '/')
+		n = asprintf(&path, "%s/" LIBRARY, place);
+	else if (len > 0)
+		n = asprintf(&path, "%.*s/%s" LIBRARY, (int)(strrchr(exe, '/') - exe), exe, place);
+	else
+		return NULL;
+	if (n >= 0 && !access(path, R_OK))
+		return path;
+	if (n >= 0)
 		free(path);
-		path = strdup(PINCAP_LIBDIR "/" LIBRARY);
-	}
-	if (!path || access(path, R_OK)) {
+	return NULL;
+}
+
+char *run_options_library(void)
+{
+	/* The build tree, an installation that was moved, and where it was meant to be. */
+	static const char *const places[] = { "", "../" PINCAP_LIBREL "/", PINCAP_LIBDIR };
+	_cleanup_free_ char *path = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(places) && !path; i++)
+		path = library_in(places[i]);
+	if (!path) {
 		pr_warn("no " LIBRARY " beside the program or in " PINCAP_LIBDIR
 			"; pins are counted, and none refused");
 		return NULL;

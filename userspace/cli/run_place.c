@@ -96,6 +96,41 @@ static int make_fresh(char **ret_cgpath)
 	return -EEXIST;
 }
 
+/* What can be budgeted: not the root, where everybody is, and nothing deeper than
+ * the kernel side walks. */
+static int check_path(const char *cgpath)
+{
+	unsigned int depth = 1;
+
+	if (streq(cgpath, "/"))
+		return -EISDIR;
+	for (const char *c = cgpath; *c; c++)
+		depth += *c == '/';
+	return depth > PINCAP_MAX_DEPTH ? -E2BIG : 0;
+}
+
+/* Length of the part of a path that is there already. */
+static size_t existing_part(const char *cgpath)
+{
+	_cleanup_free_ char *part = strdup(cgpath);
+	uint64_t id;
+
+	while (part && *part && cgroup_id(part, &id))
+		*strrchr(part, '/') = '\0';
+	return part ? strlen(part) : strlen(cgpath);
+}
+
+/* The parents that were made with the cgroup; who uses one keeps it. */
+static void remove_parents(const struct place *p)
+{
+	_cleanup_free_ char *part = strdup(p->cgpath);
+
+	while (part && strlen(part) > p->kept) {
+		cgroup_remove(part);
+		*strrchr(part, '/') = '\0';
+	}
+}
+
 int place_open(struct place *ret, const char *cgroup)
 {
 	struct place p = { 0 };
@@ -104,9 +139,14 @@ int place_open(struct place *ret, const char *cgroup)
 	if (cgroup) {
 		err = cgroup_path_parse(cgroup, &p.cgpath);
 		if (!err)
+			err = check_path(p.cgpath);
+		if (!err) {
+			p.kept = existing_part(p.cgpath);
 			err = cgroup_create(p.cgpath);
+		}
 	} else {
 		err = make_fresh(&p.cgpath);
+		p.kept = p.cgpath ? strlen(p.cgpath) : 0;
 	}
 	if (err >= 0) {
 		p.made = err;
@@ -147,8 +187,10 @@ bool place_leave(const struct place *p)
 	for (unsigned int i = 0; i < LEAVE_TRIES; i++) {
 		if (i)
 			nanosleep(&(struct timespec){ .tv_nsec = LEAVE_WAIT_NS }, NULL);
-		if (remove_tree(dir))
+		if (remove_tree(dir)) {
+			remove_parents(p);
 			return true;
+		}
 	}
 	return false;
 }
@@ -208,10 +250,18 @@ int place_socket(char **ret_path)
 	if (!S_ISDIR(st.st_mode))
 		return -ENOTDIR;
 	remove_stale_sockets();
-	if (asprintf(ret_path, PINCAP_RUNDIR "/run-%d.sock", (int)getpid()) < 0)
-		return -ENOMEM;
-	/* Of a dead run that had our pid; of nobody else. */
-	if (is_dead_socket(*ret_path))
-		unlink(*ret_path);
-	return 0;
+	/* Another namespace may have our pid, too. */
+	for (unsigned int i = 1; i <= NAME_TRIES; i++) {
+		_cleanup_free_ char *path = NULL;
+
+		if (asprintf(&path, PINCAP_RUNDIR "/run-%d-%u.sock", (int)getpid(), i) < 0)
+			return -ENOMEM;
+		if (is_dead_socket(path))
+			unlink(path);
+		if (!access(path, F_OK))
+			continue;
+		*ret_path = TAKE_PTR(path);
+		return 0;
+	}
+	return -EADDRINUSE;
 }

@@ -19,12 +19,14 @@ struct place {
 	bool made;			  /* by us, so that we remove it */
 	uint64_t chain[PINCAP_MAX_DEPTH]; /* ids, from the cgroup up to the root */
 	unsigned int depth;
+	size_t kept; /* of cgpath, this many characters were there before */
 };
 
 /*
  * The cgroup `cgroup`, made where it is missing, or for NULL a fresh one below
  * our own, "pincap-PID". Empty ones of dead runs are removed on the way.
- * -EXDEV: our own cgroup lies outside of this cgroup namespace.
+ * -EXDEV: our own cgroup lies outside of this cgroup namespace; -EISDIR: the
+ * root, which is everybody's; -E2BIG: deeper than PINCAP_MAX_DEPTH.
  */
 int place_open(struct place *ret, const char *cgroup);
 

@@ -39,7 +39,10 @@ static void print_peak(const struct summary *s)
 
 	size_format(cg->limit, limit);
 	amount(cg->peak, peak);
-	if (cg->peak <= 0)
+	if (!s->place->made) /* the peak is the cgroup's, and it is older than we are */
+		pr_info("%s: budget %s, peak of %s so far %s", s->command, limit, s->place->cgpath,
+			peak);
+	else if (cg->peak <= 0)
 		pr_info("%s: budget %s, peak %s", s->command, limit, peak);
 	else
 		pr_info("%s: budget %s, peak %s (locked %s, pinned %s, gpu %s, held %s)",
@@ -94,10 +97,12 @@ static void print_over(const struct summary *s)
 	const struct pincap_cgroup *cg = &s->after.own;
 	char text[SIZE_FORMAT_BYTES];
 
-	if (cg->limit != s->limit_bytes || cg->limit == PINCAP_UNLIMITED || cg->peak <= 0 ||
-	    (uint64_t)cg->peak <= cg->limit)
+	if (!s->place->made || cg->limit != s->limit_bytes || cg->limit == PINCAP_UNLIMITED ||
+	    cg->peak <= 0 || (uint64_t)cg->peak <= cg->limit)
 		return;
-	pr_info("over by %s at the peak: pins that nobody asked about, such as the runtime's own",
+	pr_info("over by %s at the peak: pins that nobody asked about, such as the runtime's own, "
+		"or "
+		"the first 64 KiB of a process",
 		size_format((uint64_t)cg->peak - cg->limit, text));
 }
 

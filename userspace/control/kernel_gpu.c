@@ -38,6 +38,8 @@ static int watch(struct kernel *k, const char *path, enum pincap_device_kind kin
 
 	if (stat(path, &st))
 		return -errno;
+	if (!S_ISCHR(st.st_mode) && !S_ISREG(st.st_mode))
+		return -ENODEV;
 	d.dev = kernel_dev(S_ISCHR(st.st_mode) ? st.st_rdev : st.st_dev);
 	d.ino = S_ISCHR(st.st_mode) ? 0 : st.st_ino;
 	lock = kernel_update_config(k, add_device, &d);

@@ -1,0 +1,117 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Where a run may happen and what it leaves: depth, parents, the root, cgroups that
+# others use, closed descriptors, a tree that was moved.
+
+load common
+
+setup_file() {
+	file_begin
+}
+
+teardown_file() {
+	file_end
+}
+
+setup() {
+	test_begin
+	start_driver
+	unset PINCAP_KFD
+}
+
+teardown() {
+	test_end
+}
+
+# lock MIB: mlocks so many buffers of 1 MiB and says how many it got.
+locker=$(cat <<'PYTHON'
+import ctypes, mmap, sys
+libc = ctypes.CDLL(None)
+libc.mlock.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+maps = [mmap.mmap(-1, 1 << 20) for _ in range(int(sys.argv[1]))]
+got = [libc.mlock(ctypes.addressof(ctypes.c_char.from_buffer(m)), 1 << 20) for m in maps]
+print(got.count(0), flush=True)
+sys.stdin.read()
+PYTHON
+)
+
+@test 'deeper than the kernel side walks: charged to the ancestor there, and bound' {
+	"$PINCAP" load
+	"$PINCAP" set "$CG" limit=2M
+	deep=$CG$(printf '/n%s' $(seq 70))
+	mkdir -p "$MOUNT$deep"
+	exec {w}> >(bash -c 'echo $$ >"$1"; exec python3 -c "$2" 6' sh "$MOUNT$deep/cgroup.procs" \
+		"$locker" >"$S/out" 3>&-)
+	wait_for "grep -q . $S/out"
+	[ "$(cat "$S/out")" = 6 ]
+	look "$CG"
+	[ "$stat_locked" = $((6 * MIB)) ]
+	exec {w}>&-
+	wait_for 'look $CG; [ "$map_locked" = 0 ]'
+	# with the library it is held to the budget above
+	run_all deep --no-preload -- true
+	LD_PRELOAD=${PINCAP%/*}/libpincap-preload.so bash -c \
+		'echo $$ >"$1"; exec python3 -c "$2" 6 </dev/null' sh \
+		"$MOUNT$deep/cgroup.procs" "$locker" >"$S/out"
+	[ "$(cat "$S/out")" = 2 ]
+}
+
+@test 'a path that is too deep leaves nothing behind' {
+	run_all a --limit 4M --cgroup "$CG$(printf '/n%s' $(seq 70))" -- true
+	[ "$status" = 125 ]
+	grep -q 'deeper than 64 levels' "$S/a.err"
+	[ ! -e "$MOUNT$CG/n1" ]
+}
+
+@test 'parents that were made go with the cgroup, others stay' {
+	mkdir "$MOUNT$CG/there"
+	run_all a --limit 4M --cgroup "$CG/there/made/too" -- true
+	[ "$status" = 0 ]
+	[ -d "$MOUNT$CG/there" ]
+	[ ! -e "$MOUNT$CG/there/made" ]
+}
+
+@test 'the root is not to be budgeted by a run' {
+	run_all a --limit 4M --cgroup / -- true
+	[ "$status" = 125 ]
+	[ "$(wc -l <"$S/a.err")" = 1 ]
+	grep -q 'everybody' "$S/a.err"
+}
+
+@test 'a cgroup that others use: its budget is changed aloud, its past is not ours' {
+	mkdir "$MOUNT$CG/shared"
+	"$PINCAP" load
+	"$PINCAP" set "$CG/shared" limit=4M
+	run_all a --cgroup "$CG/shared" -- python3 -c "$locker" 10
+	[ "$(cat "$S/a.rest")" = 4 ]
+	run_all b --cgroup "$CG/shared" --limit 3M -- python3 -c "$locker" 10
+	[ "$(cat "$S/b.rest")" = 3 ]
+	grep -q 'had a budget of 4.0 MiB; it is 3.0 MiB now' "$S/b.err"
+	! grep -q 'over by' "$S/b.err"
+	look "$CG/shared"
+	[ "$stat_limit" = $((4 * MIB)) ]
+}
+
+@test 'closed descriptors: no word goes astray' {
+	(enter "$PINCAP" run --limit 4M -- sh -c 'ls -l /proc/self/fd >"$0"' "$S/fds") \
+		<&- >&- 2>&-
+	[ ! -s /run/pincap/lock ]
+	! grep -q ' [012] -> /dev/null' "$S/fds"
+}
+
+@test 'an installation that was moved finds its library' {
+	make -s -C "$root" O="${PINCAP%/*}" DESTDIR="$S/dest" PREFIX=/usr install
+	mv "$S/dest/usr" "$S/elsewhere"
+	PINCAP=$S/elsewhere/bin/pincap run_all a --limit 2M -- python3 -c "$locker" 6
+	[ "$(cat "$S/a.rest")" = 2 ]
+}
+
+@test 'each of two runs with the same pid has a socket' {
+	for i in 1 2; do
+		(enter unshare -pf "$PINCAP" run --limit 4M -- sh -c \
+			'[ -S "$PINCAP_NOTIFY" ] && echo yes; cat' <"$S" >"$S/$i" 2>"$S/$i.err") &
+		started+=($!)
+	done
+	wait_for "grep -q yes $S/1 && grep -q yes $S/2"
+	! grep -q ignoring "$S/1.err" "$S/2.err"
+}
