@@ -44,8 +44,9 @@ static const struct trigger {
 	{ "cgroup_removed", "removal of cgroups" },
 	{ "ring_registered", "io_uring's fixed buffers (unregistered ones within one sweep)" },
 	{ "sweep", "every task, at start and each second of a run; the truth" },
-	{ "gpu_sys_enter", "GPU driver: FREE_MEMORY_OF_GPU" },
-	{ "gpu_sys_exit", "GPU driver: ALLOC_MEMORY_OF_GPU; every system call pays a few ns" },
+	{ "gpu_sys_enter", "GPU driver: what frees buffers, GEM_CREATE" },
+	{ "gpu_sys_exit",
+	  "GPU driver: buffers, SVM ranges, munmap; every system call pays some 50 ns" },
 	{ "admit_setsockopt", "admission: charge, uncharge" },
 	{ "admit_getsockopt", "admission: settle, status" },
 };
@@ -103,13 +104,17 @@ static void show_host(void)
 
 static void show_blind_spots(void)
 {
-	printf("Not seen by any counter of the kernel, here or elsewhere:\n");
+	printf("Seen in part, or by no counter of the kernel:\n");
 	row("NVIDIA host memory", "held", "counted only when asked for through the library");
 	row("XDP umem, MSG_ZEROCOPY", "no", "accounted per user, or not at all with CAP_IPC_LOCK");
 	row("SHM_LOCK, hugetlb", "no", "accounted per user, or never as locked");
 	row("32-bit programs", "unmanaged",
 	    "counted; the kernel does not pass their socket options on");
-	row("SVM ranges, DRM render node", "no", "not read yet: ROCm 5.6 and later in SVM mode");
+	row("SVM ranges", "yes",
+	    "but for memory that goes by brk or shmdt: until the process ends");
+	row("DRM buffers", "yes", "but for a render node closed with buffers left: likewise");
+	row("MCL_FUTURE, MAP_LOCKED", "counted",
+	    "what they lock later is not asked for, and not refused");
 }
 
 static int self_test(struct kernel *k)
