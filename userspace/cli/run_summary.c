@@ -100,9 +100,8 @@ static void print_over(const struct summary *s)
 	if (!s->place->made || cg->limit != s->limit_bytes || cg->limit == PINCAP_UNLIMITED ||
 	    cg->peak <= 0 || (uint64_t)cg->peak <= cg->limit)
 		return;
-	pr_info("over by %s at the peak: pins that nobody asked about, such as the runtime's own, "
-		"or "
-		"the first 64 KiB of a process",
+	pr_info("over by %s at the peak: pins that nobody asks about, such as the runtime's own, "
+		"or small ones, which pass",
 		size_format((uint64_t)cg->peak - cg->limit, text));
 }
 
