@@ -107,6 +107,18 @@ static long do_move(const long *a)
 	return ret_of(to);
 }
 
+/* The same pages once more. */
+static long do_twin(const long *a)
+{
+	maps[a[0]] = mremap(maps[a[1]], 0, a[2], MREMAP_MAYMOVE);
+	return ret_of(maps[a[0]]);
+}
+
+static long do_brk(const long *a)
+{
+	return ret_of(sbrk(a[0]));
+}
+
 static long do_lockall(const long *a)
 {
 	return mlockall((int)a[0]);
@@ -172,13 +184,13 @@ static long do_uncharge(const long *a)
 	return as_libc(ask_uncharge(asking(), a[0]));
 }
 
-/* A child that only waits. */
+/* A child that locks its LEN bytes and waits. */
 static long do_fork(const long *a)
 {
-	(void)a;
 	child = fork();
 	if (!child) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		mlock(maps[a[0]], a[1]);
 		for (;;)
 			pause();
 	}
@@ -248,6 +260,23 @@ static long do_still(const long *a)
 	return 0;
 }
 
+static void *wait_for_ever(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+static long do_thread(const long *a)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, a[0]);
+	return -pthread_create(&thread, &attr, wait_for_ever, NULL);
+}
+
 static void *serve(void *arg);
 
 /* The first thread ends, another one goes on. */
@@ -279,6 +308,9 @@ static const struct {
 	{ "unmap", do_unmap },		 /* S OFF LEN */
 	{ "remap", do_remap },		 /* S LEN LEN */
 	{ "move", do_move },		 /* S LEN */
+	{ "twin", do_twin },		 /* S S LEN */
+	{ "brk", do_brk },		 /* LEN */
+	{ "thread", do_thread },	 /* STACK */
 	{ "lockall", do_lockall },	 /* FLAGS */
 	{ "unlockall", do_unlockall },	 /* */
 	{ "ring", do_ring },		 /* R */
@@ -288,7 +320,7 @@ static const struct {
 	{ "charge", do_charge },	 /* BYTES KIND */
 	{ "settle", do_settle },	 /* */
 	{ "uncharge", do_uncharge },	 /* BYTES */
-	{ "fork", do_fork },		 /* */
+	{ "fork", do_fork },		 /* S LEN */
 	{ "unfork", do_unfork },	 /* */
 	{ "exec", do_exec },		 /* */
 	{ "threadexec", do_threadexec }, /* BYTES */

@@ -10,6 +10,7 @@
 #define TESTS_KERNEL_HARNESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "bpf/intf.h"
@@ -48,6 +49,18 @@ struct usage usage_by_stat(const struct cg *cg);
 struct usage usage_by_bpftool(const struct cg *cg);
 struct usage usage_by_proc(const struct cg *cg);
 
+/* What usage_by_proc() adds up: the processes of a cgroup and below that have an
+ * address space, by a thread that still has it. */
+struct proc_mm {
+	int pid;
+	int tid;
+	uint64_t cgid; /* where the process is */
+	int64_t locked;
+	int64_t pinned;
+};
+size_t procs_below(const struct cg *cg, struct proc_mm *all, size_t max);
+bool is_same_mm(const struct proc_mm *a, const struct proc_mm *b);
+
 /* Polls bpftool and /proc until both say so, then `pincap stat` (which sweeps, and
  * so comes last). Fails with all the figures after 2 s. */
 #define assert_usage(cg, locked, pinned) \
@@ -64,6 +77,8 @@ bool map_cgroup(const struct cg *cg, struct pincap_cgroup *ret);
 struct pincap_stats map_stats(void);
 int map_count_processes(uint64_t cgid);
 int map_count(const char *name);
+/* Records whose process is gone, reaped and all. */
+int map_count_dead(void);
 /* Waits up to 2 s for `current` and `held`; fails. */
 void map_wait(const struct cg *cg, int64_t current, int64_t held);
 

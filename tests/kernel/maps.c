@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -79,6 +80,20 @@ int map_count_processes(uint64_t cgid)
 	while (!bpf_map_get_next_key(fd, last, &key)) {
 		last = &key;
 		if (!bpf_map_lookup_elem(fd, &key, &p) && p.cgroup_id == cgid)
+			n++;
+	}
+	return n;
+}
+
+int map_count_dead(void)
+{
+	int fd = map_fd("processes"), n = 0;
+	struct pincap_process p;
+	uint64_t key, *last = NULL;
+
+	while (!bpf_map_get_next_key(fd, last, &key)) {
+		last = &key;
+		if (!bpf_map_lookup_elem(fd, &key, &p) && kill((pid_t)p.tgid, 0) && errno == ESRCH)
 			n++;
 	}
 	return n;
