@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -258,6 +259,106 @@ static void random_ranges(void **state)
 			 0);
 }
 
+static uint64_t alloc_gtt(int64_t bytes)
+{
+	struct alloc a = { .size = (uint64_t)bytes, .gpu_id = 0x4242, .flags = FLAG_GTT };
+
+	CHILD_EQUAL(ioctl(m.kfd, IOC_ALLOC, &a), 0);
+	return a.handle;
+}
+
+static int64_t current_of(const struct cg *cg)
+{
+	struct pincap_cgroup entry = { 0 };
+
+	map_cgroup(cg, &entry);
+	return entry.current;
+}
+
+/* Asking for little and pinning much gains nothing; what the driver is seen to take
+ * was promised, and is no longer held. */
+static void lie_low(const struct cg *cg)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	uint64_t handle;
+
+	m.kfd = open(device, O_RDWR | O_CLOEXEC);
+	CHILD_EQUAL(ask_charge(fd, MIB, PINCAP_DRIVER), 0);
+	handle = alloc_gtt(64 * MIB);
+	CHILD_EQUAL(current_of(cg), 64 * MIB);
+	CHILD_EQUAL(ask_settle(fd), 0);
+	CHILD_EQUAL(current_of(cg), 64 * MIB);
+	CHILD_EQUAL(ioctl(m.kfd, IOC_FREE, &handle), 0);
+	CHILD_EQUAL(current_of(cg), 0);
+
+	CHILD_EQUAL(ask_charge(fd, 64 * MIB, PINCAP_DRIVER), 0);
+	handle = alloc_gtt(16 * MIB);
+	CHILD_EQUAL(current_of(cg), 64 * MIB);
+	CHILD_EQUAL(ask_settle(fd), 48 * MIB); /* to be given back by the library */
+	CHILD_EQUAL(current_of(cg), 64 * MIB);
+	CHILD_EQUAL(ioctl(m.kfd, IOC_FREE, &handle), 0);
+	CHILD_EQUAL(current_of(cg), 48 * MIB);
+}
+
+static void promises_and_pins(void **state)
+{
+	struct cg cg;
+
+	(void)state;
+	cg_make(&cg, NULL, "promises");
+	child_run(&cg, lie_low, &cg);
+	map_wait(&cg, 0, 0);
+}
+
+#define MIXERS 8
+
+static void *mix(void *arg)
+{
+	unsigned int seed = (unsigned int)(uintptr_t)arg;
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	for (int i = 0; i < 3000; i++) {
+		int64_t bytes = (int64_t)(1 + rand_r(&seed) % 16) * (int64_t)PAGE;
+		uint64_t handle = 0;
+		int64_t stays;
+
+		CHILD_EQUAL(ask_charge(fd, bytes, PINCAP_DRIVER), 0);
+		if (i % 2)
+			handle = alloc_gtt(bytes);
+		stays = ask_settle(fd);
+		CHILD_EQUAL(stays, i % 2 ? 0 : bytes);
+		if (i % 2)
+			CHILD_EQUAL(ioctl(m.kfd, IOC_FREE, &handle), 0);
+		else
+			CHILD_EQUAL(ask_uncharge(fd, bytes), 0);
+	}
+	return NULL;
+}
+
+/* Threads whose driver shows its pins and threads whose driver does not, at full
+ * speed on one address space, with handles used again at once. */
+static void mix_kinds(const struct cg *cg)
+{
+	pthread_t threads[MIXERS];
+
+	m.kfd = open(device, O_RDWR | O_CLOEXEC);
+	for (uintptr_t i = 0; i < MIXERS; i++)
+		CHILD_EQUAL(pthread_create(&threads[i], NULL, mix, (void *)(i + 1)), 0);
+	for (size_t i = 0; i < MIXERS; i++)
+		pthread_join(threads[i], NULL);
+	CHILD_EQUAL(current_of(cg), 0);
+}
+
+static void threads_mix_both(void **state)
+{
+	struct cg cg;
+
+	(void)state;
+	cg_make(&cg, NULL, "mix");
+	child_run(&cg, mix_kinds, &cg);
+	map_wait(&cg, 0, 0);
+}
+
 /* The driver, beside this program; ready when it says so. */
 static void start_driver(const char *self)
 {
@@ -313,8 +414,11 @@ static int teardown(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test_teardown(random_ranges,
-								      test_teardown) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(random_ranges, test_teardown),
+		cmocka_unit_test_teardown(promises_and_pins, test_teardown),
+		cmocka_unit_test_teardown(threads_mix_both, test_teardown),
+	};
 
 	harness_init(argc, argv);
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,0 +1,85 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What people read: explain, the table to cat, and who may.
+
+load common
+
+setup_file() {
+	file_begin 2
+}
+
+teardown_file() {
+	file_end
+}
+
+setup() {
+	test_begin
+	start_driver
+	"$PINCAP" load
+	talk a --limit 512M -- "${SHIMMED[@]}" "$T/gpu_life"
+	hear a
+	say_and_hear a start
+	say_and_hear a "register 8 $((2 * MIB))"
+	pid=$(tail -n 1 "$MOUNT$cg/cgroup.procs")
+	look "$cg"
+}
+
+teardown() {
+	test_end
+}
+
+@test 'explain a process: its buffers by size' {
+	run "$PINCAP" explain "$pid"
+	[ "$status" = 0 ]
+	[[ "$output" = *"budget of $cg: "*" of 512.0 MiB in use"* ]]
+	[[ "$output" = *'2.0 MiB x 8 = 16.0 MiB  (registered memory)'* ]]
+	[[ "$output" = *'32.0 KiB x 1 = 32.0 KiB  (the driver'*'GTT)'* ]]
+}
+
+@test 'explain a cgroup: its processes, the budgets above' {
+	"$PINCAP" set "$CG" limit=1G
+	run "$PINCAP" explain "$CG"
+	[ "$status" = 0 ]
+	[[ "$output" = *"budget of $CG: "*" of 1.0 GiB in use; refused 0 requests"* ]]
+	[[ "$output" = *"$pid "*'locked 0 B, pinned 0 B, gpu '* ]]
+}
+
+@test 'explain what is not there' {
+	run "$PINCAP" explain 999999999
+	[ "$status" = 1 ]
+	[ "${#lines[@]}" = 1 ]
+	run "$PINCAP" explain /nobody/here
+	[ "$status" = 1 ]
+	run "$PINCAP" explain
+	[ "$status" = 2 ]
+}
+
+@test 'memory that is mlocked and registered is said to be counted twice' {
+	talk b --limit infinity -- env KFD_SHIM_LOCK=1 "${SHIMMED[@]}" "$T/gpu_life"
+	hear b
+	say_and_hear b start
+	say_and_hear b "register 4 $((2 * MIB))"
+	run "$PINCAP" explain "$(tail -n 1 "$MOUNT$cg/cgroup.procs")"
+	[ "$status" = 0 ]
+	[[ "$output" = *'locked mappings '*' resident'* ]]
+	[[ "$output" = *'counted twice   '*' are mlocked and in the driver'* ]]
+}
+
+@test 'the table to cat says the same, to whom it may' {
+	table=/sys/fs/bpf/pincap/iters/processes
+	row=$(awk -v p="$pid" '$1 == p' "$table")
+	[ "$(echo "$row" | awk '{ print $5 }')" = "$stat_gpu" ]
+	[ "$(echo "$row" | awk '{ print $8 }')" = "$(stat -c %i "$MOUNT$cg")" ]
+	! setpriv --reuid=65534 --regid=65534 --clear-groups cat "$table"
+	"$PINCAP" load --group nogroup
+	setpriv --reuid=65534 --regid=65534 --clear-groups cat "$table" | grep -q "^ *$pid "
+	run "$PINCAP" load --group no-such-group
+	[ "$status" = 1 ]
+}
+
+@test 'programs, links and maps carry name and version' {
+	"$BPFTOOL" prog show name mm_unlocked | grep -q 'tool = "pincap"'
+	"$BPFTOOL" prog show name mm_unlocked | grep -q 'version = "0\.'
+	"$BPFTOOL" map dump pinned "$BPFFS/maps/buffers" | grep -q '"kind": 1'
+	"$BPFTOOL" link show pinned "$BPFFS/links/mm_unlocked" | grep -q " prog "
+}
