@@ -93,20 +93,43 @@ static __noinline int chain_add(u64 cgid, struct amounts *d)
 	return 0;
 }
 
-static __always_inline int cgroup_insert(u64 cgid, u64 parent, u32 level)
-{
-	struct pincap_cgroup cg = {
-		.parent = parent,
-		.level = level,
-		.limit = PINCAP_UNLIMITED,
-		.high = PINCAP_UNLIMITED,
-	};
-	long err = bpf_map_update_elem(&cgroups, &cgid, &cg, BPF_NOEXIST);
+/* A new entry, made from here and not on the stack, of which older kernels
+ * (6.1) have 512 bytes for a whole chain of calls. Its place comes after: until then its
+ * level says so. */
+#define NOT_PLACED 0xffffffffU
 
-	if (!err || err == -EEXIST)
-		return 0;
-	STAT(cgroups_full);
-	return -EAGAIN;
+const struct pincap_cgroup new_cgroup = {
+	.level = NOT_PLACED,
+	.limit = PINCAP_UNLIMITED,
+	.high = PINCAP_UNLIMITED,
+};
+
+static __always_inline bool is_placed(u64 cgid)
+{
+	struct pincap_cgroup *cg = bpf_map_lookup_elem(&cgroups, &cgid);
+
+	return cg && READ_ONCE(cg->level) != NOT_PLACED;
+}
+
+/* Whoever meets an entry without a place gives it the same one. Charges reach an
+ * entry only after this, for it and for all above it. */
+static __always_inline int cgroup_place(u64 cgid, u64 parent, u32 level)
+{
+	struct pincap_cgroup *cg = bpf_map_lookup_elem(&cgroups, &cgid);
+
+	if (!cg) {
+		bpf_map_update_elem(&cgroups, &cgid, &new_cgroup, BPF_NOEXIST);
+		cg = bpf_map_lookup_elem(&cgroups, &cgid);
+	}
+	if (!cg) {
+		STAT(cgroups_full);
+		return -EAGAIN;
+	}
+	if (READ_ONCE(cg->level) == NOT_PLACED) {
+		READ_ONCE(cg->parent) = parent;
+		READ_ONCE(cg->level) = level;
+	}
+	return 0;
 }
 
 /* The id that a cgroup's address spaces are charged to: its own, or that of its
@@ -141,8 +164,8 @@ static long ensure_step(u32 i, struct ensure_walk *w)
 	id = BPF_CORE_READ(cgrp, kn, id);
 	if (!id)
 		w->err = -EAGAIN;
-	else if (!bpf_map_lookup_elem(&cgroups, &id))
-		w->err = cgroup_insert(id, w->parent, i);
+	else
+		w->err = cgroup_place(id, w->parent, i);
 	w->parent = id;
 	return w->err || i >= w->level;
 }
@@ -154,7 +177,7 @@ static __noinline int cgroup_ensure(struct cgroup *cgrp)
 	u64 cgid = charged_id(cgrp);
 	struct ensure_walk w = {};
 
-	if (bpf_map_lookup_elem(&cgroups, &cgid))
+	if (is_placed(cgid))
 		return 0;
 	w.level = cgrp->level;
 	if (w.level >= PINCAP_MAX_DEPTH)

@@ -120,8 +120,14 @@ int BPF_PROG(ring_registered)
 
 static long reap_process(struct bpf_map *map, u64 *mm, struct pincap_process *rec, u64 *generation)
 {
-	if (rec->generation + 2 <= *generation)
-		release(*mm, rec, *generation - 1);
+	u64 key = *mm;
+
+	if (rec->generation + 2 > *generation)
+		return 0;
+	/* Kernel 6.1 lets a callback lock what it looked up, not what it was handed. */
+	rec = bpf_map_lookup_elem(&processes, &key);
+	if (rec)
+		release(key, rec, *generation - 1);
 	return 0;
 }
 

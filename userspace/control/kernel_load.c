@@ -10,10 +10,10 @@
 #include <bpf/libbpf.h>
 #include <linux/magic.h>
 
-#include "pincap.skel.h"
 #include "userspace/common/cgroup.h"
 #include "userspace/common/log.h"
 #include "userspace/control/kernel_priv.h"
+#include "pincap.skel.h" /* names types of intf.h */
 
 #define NEW_PREFIX "pincap-new-"
 #define OLD_PREFIX "pincap-old-"
