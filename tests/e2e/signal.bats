@@ -182,6 +182,7 @@ told_nobody() {
 	[ "$line" = 'refused 21' ]
 	counted 20 0
 	kill -9 "${runner[a]}"
+	wait "${runner[a]}" || true # its socket is closed when it is gone, not when kill returns
 	say_and_hear a
 	[ "$line" = 'refused 22' ]
 	counted 20 1
