@@ -11,13 +11,14 @@
 #ifndef PINCAP_ACCOUNT_BPF_H
 #define PINCAP_ACCOUNT_BPF_H
 
-#include "maps.bpf.h"
+#include "gate.bpf.h"
 
 struct amounts {
 	s64 locked;
 	s64 pinned;
 	s64 gpu;
 	s64 held;
+	s64 in_flight; /* of held */
 };
 
 enum sync_flags {
@@ -61,6 +62,17 @@ static __always_inline void add(s64 *counter, s64 *peak, s64 delta)
 			STAT(too_deep);                                           \
 	} while (0)
 
+/* Ring where a level rose above what the controller watches. */
+static __always_inline void tell_level(struct pincap_cgroup *cg, u64 cgid)
+{
+	s64 current = READ_ONCE(cg->current);
+	u64 value = current > 0 ? current : 0;
+	bool is_full = value >= READ_ONCE(cg->limit);
+
+	if (is_full || value > READ_ONCE(cg->high))
+		tell(cg, cgid, is_full ? PINCAP_EVENT_FULL : PINCAP_EVENT_HIGH, value, 0);
+}
+
 struct add_walk {
 	u64 cgid;
 	struct amounts d;
@@ -74,11 +86,17 @@ static long add_step(u32 i, struct add_walk *w)
 		STAT(cgroup_gone);
 		return 1;
 	}
-	add(&cg->current, &cg->peak, w->d.locked + w->d.pinned + w->d.gpu + w->d.held);
+	s64 rise = w->d.locked + w->d.pinned + w->d.gpu + w->d.held;
+
+	add(&cg->current, &cg->peak, rise);
+	if (rise > 0)
+		tell_level(cg, w->cgid);
 	add(&cg->locked, &cg->peak_locked, w->d.locked);
 	add(&cg->pinned, &cg->peak_pinned, w->d.pinned);
 	add(&cg->gpu, &cg->peak_gpu, w->d.gpu);
 	add(&cg->held, &cg->peak_held, w->d.held);
+	if (w->d.in_flight)
+		__sync_fetch_and_add(&cg->in_flight, w->d.in_flight);
 	w->cgid = cg->parent;
 	return !w->cgid;
 }
@@ -88,7 +106,7 @@ static __noinline int chain_add(u64 cgid, struct amounts *d)
 {
 	struct add_walk w = { .cgid = cgid, .d = *d };
 
-	if (cgid && (d->locked | d->pinned | d->gpu | d->held))
+	if (cgid && (d->locked | d->pinned | d->gpu | d->held | d->in_flight))
 		WALK(add_step, &w);
 	return 0;
 }
@@ -320,6 +338,7 @@ static __noinline int sync_record(struct mm_struct *mm, struct pincap_process *r
 		old.pinned = rec->pinned;
 		old.gpu = rec->gpu;
 		old.held = rec->held;
+		old.in_flight = rec->in_flight;
 		locked = read_locked(mm, rec->locked, flags);
 		pinned = read_pinned(mm);
 		if (t) {
@@ -338,6 +357,7 @@ static __noinline int sync_record(struct mm_struct *mm, struct pincap_process *r
 		now.pinned = pinned;
 		now.gpu = rec->gpu;
 		now.held = rec->held;
+		now.in_flight = rec->in_flight;
 		bpf_spin_unlock(&rec->lock);
 
 		if (old_cgid == cgid) {
@@ -345,6 +365,7 @@ static __noinline int sync_record(struct mm_struct *mm, struct pincap_process *r
 			d.pinned = now.pinned - old.pinned;
 			d.gpu = now.gpu - old.gpu;
 			d.held = now.held - old.held;
+			d.in_flight = now.in_flight - old.in_flight;
 			chain_add(cgid, &d);
 			return 0;
 		}
@@ -352,6 +373,7 @@ static __noinline int sync_record(struct mm_struct *mm, struct pincap_process *r
 		d.pinned = -old.pinned;
 		d.gpu = -old.gpu;
 		d.held = -old.held;
+		d.in_flight = -old.in_flight;
 		chain_add(old_cgid, &d);
 		chain_add(cgid, &now);
 		return 0;
@@ -428,6 +450,7 @@ static __noinline int release(u64 mm, struct pincap_process *rec, u64 before)
 	d.pinned = -rec->pinned;
 	d.gpu = -rec->gpu;
 	d.held = -rec->held;
+	d.in_flight = -rec->in_flight;
 	cgid = rec->cgroup_id;
 	birth = rec->birth;
 	w.at.birth = birth;
@@ -476,6 +499,7 @@ static __noinline int thread_drop(u32 tid)
 	}
 	bpf_spin_unlock(&rec->lock);
 	d.held = -bytes;
+	d.in_flight = -bytes;
 	return chain_add(cgid, &d);
 }
 

@@ -9,9 +9,6 @@
 
 #include "account.bpf.h"
 
-/* Every loss is another's gain: on any machine somebody is done long before. */
-#define CAS_TRIES 65536
-
 /* PINCAP_UNLIMITED is the largest number there is: no case of its own. */
 static __always_inline bool fits(struct pincap_cgroup *cg, u64 bytes)
 {
@@ -24,7 +21,10 @@ struct charge_walk {
 	u64 cgid;
 	u64 bytes;
 	u64 refused_by; /* whose limit decided, or 0 */
+	u64 top;	/* the cgroup at level 1, or 0 */
 	int err;
+	bool is_protected; /* from the reserve: a level has this much of its min left */
+	bool observes;	   /* a level that refuses nothing on the host's behalf */
 };
 
 static __always_inline long refuse(struct charge_walk *w, int err)
@@ -35,14 +35,32 @@ static __always_inline long refuse(struct charge_walk *w, int err)
 	return 1;
 }
 
+static __always_inline bool observes(struct pincap_cgroup *cg)
+{
+	return READ_ONCE(cg->observe);
+}
+
+static __always_inline bool is_within_min(struct pincap_cgroup *cg, u64 bytes)
+{
+	s64 current = READ_ONCE(cg->current);
+
+	return (current > 0 ? (u64)current : 0) + bytes <= READ_ONCE(cg->min);
+}
+
 static long fits_step(u32 i, struct charge_walk *w)
 {
 	struct pincap_cgroup *cg = bpf_map_lookup_elem(&cgroups, &w->cgid);
 
 	if (!cg)
 		return refuse(w, -EAGAIN);
-	if (!fits(cg, w->bytes))
+	if (observes(cg))
+		w->observes = true;
+	else if (!fits(cg, w->bytes))
 		return refuse(w, -EDQUOT);
+	if (is_within_min(cg, w->bytes))
+		w->is_protected = true;
+	if (cg->level == 1)
+		w->top = w->cgid;
 	w->cgid = cg->parent;
 	return !w->cgid;
 }
@@ -53,19 +71,25 @@ struct level_try {
 	int err; /* -EAGAIN while there is no verdict */
 };
 
-/* Add to `current` of one level without ever passing its limit. */
+/* Add to `current` of one level without ever passing its limit, unless that is
+ * only observed. */
 static long level_step(u32 i, struct level_try *t)
 {
 	s64 *current = &t->cg->current;
 	s64 seen = READ_ONCE(*current);
+	bool fit = fits(t->cg, t->bytes);
 
-	if (!fits(t->cg, t->bytes)) {
+	if (!fit && !observes(t->cg)) {
 		t->err = -EDQUOT;
 		return 1;
 	}
 	if (__sync_val_compare_and_swap(current, seen, seen + t->bytes) != seen)
 		return 0;
 	raise_peak(&t->cg->peak, seen + t->bytes);
+	if (!fit) {
+		__sync_fetch_and_add(&t->cg->would_refuse, 1);
+		__sync_fetch_and_add(&t->cg->would_refuse_bytes, t->bytes);
+	}
 	t->err = 0;
 	return 1;
 }
@@ -88,6 +112,8 @@ static long charge_step(u32 i, struct charge_walk *w)
 	if (!cg || err)
 		return refuse(w, err);
 	add(&cg->held, &cg->peak_held, w->bytes);
+	__sync_fetch_and_add(&cg->in_flight, w->bytes);
+	tell_level(cg, w->cgid);
 	w->cgid = cg->parent;
 	return !w->cgid;
 }
@@ -109,6 +135,7 @@ static long undo_step(u32 i, struct undo_walk *w)
 		return 1;
 	__sync_fetch_and_add(&cg->current, -w->bytes);
 	__sync_fetch_and_add(&cg->held, -w->bytes);
+	__sync_fetch_and_add(&cg->in_flight, -w->bytes);
 	w->cgid = cg->parent;
 	return !w->cgid;
 }
@@ -119,19 +146,22 @@ static __noinline int chain_undo(u64 cgid, u64 stop, u64 bytes)
 	struct undo_walk w = { .cgid = cgid, .stop = stop, .bytes = bytes };
 
 	WALK(undo_step, &w);
-	return 0;
+	return headroom_give(bytes);
 }
 
 /*
  * Charge a cgroup and all above it, or none. Every level is looked at before any
  * is touched, so that an impossible request disturbs nobody; only who loses a
- * race to the last bytes has something to take back.
+ * race to the last bytes has something to take back. The host's headroom comes
+ * between: it is the scarcest, and nobody's who is refused anyway.
  */
 static __noinline int chain_charge(u64 cgid, u64 bytes, u64 *refused_by)
 {
 	struct charge_walk w = { .cgid = cgid, .bytes = bytes };
 
 	WALK(fits_step, &w);
+	if (!w.err)
+		w.err = headroom_take(w.top, bytes, w.is_protected || w.observes);
 	if (!w.err) {
 		w.cgid = cgid;
 		WALK(charge_step, &w);
@@ -153,6 +183,10 @@ static long answer_step(u32 i, struct charge_walk *w)
 	} else {
 		__sync_fetch_and_add(&cg->refused, 1);
 		__sync_fetch_and_add(&cg->refused_bytes, w->bytes);
+		if (w->err == -ENOMEM)
+			__sync_fetch_and_add(&cg->reserve_hits, 1);
+		if (w->cgid == w->refused_by || (w->err == -ENOMEM && i == 0))
+			tell(cg, w->cgid, PINCAP_EVENT_REFUSED, w->bytes, w->err);
 		if (w->cgid == w->refused_by)
 			__sync_fetch_and_add(&cg->limit_hits, 1);
 	}
@@ -210,11 +244,12 @@ static __always_inline bool hold(struct pincap_process *rec, u64 mm, u64 cgid, u
  * pages per address space pass, counted, though the budget is full. */
 static __noinline bool admit_small(struct pincap_process *rec, u64 mm, u64 cgid, u64 bytes)
 {
-	struct amounts d = { .held = bytes };
+	struct amounts d = { .held = bytes, .in_flight = bytes };
 
 	if (bytes > PINCAP_SMALL_BYTES || chain_forbids(cgid) || !hold(rec, mm, cgid, bytes, bytes))
 		return false;
 	chain_add(cgid, &d);
+	headroom_take(0, bytes, true);
 	return true;
 }
 
@@ -231,8 +266,13 @@ static __noinline int admit(struct mm_struct *mm, struct pincap_process *rec, u6
 		cgid = rec->cgroup_id;
 		if (!cgid)
 			return -EAGAIN;
+		if (is_undecided(cgid)) {
+			STAT(undecided);
+			return -EINPROGRESS;
+		}
 		err = chain_charge(cgid, bytes, &refused_by);
-		if (err == -EDQUOT && kind == PINCAP_LOCK && admit_small(rec, key, cgid, bytes)) {
+		if ((err == -EDQUOT || err == -ENOMEM) && kind == PINCAP_LOCK &&
+		    admit_small(rec, key, cgid, bytes)) {
 			err = 0;
 		} else if (!err && !hold(rec, key, cgid, bytes, 0)) {
 			chain_undo(cgid, 0, bytes);
@@ -266,6 +306,8 @@ static __noinline int do_charge(struct mm_struct *mm, u64 bytes, u32 kind)
 	err = admit(mm, rec, bytes, kind);
 	if (err)
 		return err;
+	if (!t->lock && !t->driver)
+		t->since_ns = bpf_ktime_get_ns();
 	if (kind == PINCAP_LOCK)
 		t->lock += bytes;
 	else
@@ -276,7 +318,7 @@ static __noinline int do_charge(struct mm_struct *mm, u64 bytes, u32 kind)
 /* Settle as far as it goes without the mm: there was no room for its cgroup. */
 static __noinline int settle_record(struct pincap_process *rec, struct pincap_thread *t)
 {
-	struct amounts d = { .held = -t->lock };
+	struct amounts d = { .held = -t->lock, .in_flight = -(t->lock + t->driver) };
 	u64 cgid;
 
 	bpf_spin_lock(&rec->lock);
@@ -360,6 +402,10 @@ static long status_step(u32 i, struct status_walk *w)
 		w->st.current_bytes = current;
 		w->st.room = room;
 	}
+	if (!w->st.alloc)
+		w->st.alloc = cg->alloc;
+	if (!w->st.release)
+		w->st.release = cg->release;
 	w->cgid = cg->parent;
 	return !w->cgid;
 }

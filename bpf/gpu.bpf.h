@@ -24,7 +24,7 @@ static __noinline int gpu_add(struct pincap_process *rec, u64 mm, s64 bytes)
 	}
 	rec->gpu += bytes;
 	if (t)
-		d.held = -consume(rec, &t->driver, bytes);
+		d.held = d.in_flight = -consume(rec, &t->driver, bytes);
 	cgid = rec->cgroup_id;
 	bpf_spin_unlock(&rec->lock);
 	return chain_add(cgid, &d);

@@ -22,7 +22,7 @@
 
 /* Layout of every structure here. A loader that finds another number pinned
  * under bpffs replaces the kernel side instead of adopting it. */
-#define PINCAP_ABI 1
+#define PINCAP_ABI 2
 
 #define PINCAP_UNLIMITED   (~0ULL)	 /* no budget set */
 #define PINCAP_MAX_BYTES   (1ULL << 46)	 /* one request; x86-64 has 2^47 of user space */
@@ -30,17 +30,26 @@
 #define PINCAP_SMALL_BYTES (64ULL << 10) /* admitted per address space though a budget is full */
 #define PINCAP_DEVICES	   16		 /* device files whose ioctls are read */
 
+/* How long what the controller published is believed, CLOCK_MONOTONIC. A dead
+ * one's headroom must not hold the host for ever, and a hanging one must not
+ * keep new cgroups waiting. */
+#define PINCAP_HEADROOM_NS  5000000000ULL
+#define PINCAP_HEARTBEAT_NS 1000000000ULL
+
 /*
  * The private socket options, level SOL_PINCAP, on any socket ("PCAP").
  *
- *	setsockopt CHARGE	struct pincap_charge	0 | EDQUOT | ENOMEM | EAGAIN | EINVAL
+ *	setsockopt CHARGE	struct pincap_charge	0 | EDQUOT | ENOMEM | EAGAIN |
+ *						EINPROGRESS | EINVAL
  *	getsockopt SETTLE	__u64			0; the bytes that stay held
  *	setsockopt UNCHARGE	__u64 bytes		0 | EINVAL
  *	getsockopt STATUS	struct pincap_status	0
  *
  * EDQUOT: a budget on the way up is full. ENOMEM: the host is below its
- * reserve. EAGAIN: the kernel side has no room to remember the charge. Any
- * other error means that nobody answered, and the caller goes on unmanaged.
+ * reserve. EAGAIN: the kernel side has no room to remember the charge.
+ * EINPROGRESS: the cgroup is so new that the controller has not decided on its
+ * budget: ask again in a moment. Any other error means that nobody answered,
+ * and the caller goes on unmanaged.
  */
 #define SOL_PINCAP 0x50434150
 
@@ -76,8 +85,26 @@ struct pincap_status {
 	__u64 pinned;
 	__u64 gpu;
 	__u64 held;
+	__u32 alloc;   /* enum pincap_alloc, of the nearest cgroup upwards that says one */
+	__u32 release; /* enum pincap_release, likewise */
 };
-PINCAP_ASSERT_SIZE(struct pincap_status, 80);
+PINCAP_ASSERT_SIZE(struct pincap_status, 88);
+
+/* What the library does with a refused call that allocates pinned memory. */
+enum pincap_alloc {
+	PINCAP_ALLOC_UNSET = 0,
+	PINCAP_ALLOC_REFUSE = 1,   /* the API's own error: the default */
+	PINCAP_ALLOC_PAGEABLE = 2, /* ordinary memory instead */
+	PINCAP_ALLOC_PASS = 3,	   /* let through and counted: over */
+};
+
+/* What it gives back when asked to. */
+enum pincap_release {
+	PINCAP_RELEASE_UNSET = 0,
+	PINCAP_RELEASE_NONE = 1,
+	PINCAP_RELEASE_COOPERATIVE = 2, /* what the program itself offers: the default */
+	PINCAP_RELEASE_TRANSPARENT = 3, /* registrations behind the program's back, too */
+};
 
 /* Map `processes`, key: __u64 address of the mm_struct. One per address space
  * that ever locked, pinned or asked; gone with the address space. */
@@ -109,6 +136,7 @@ struct pincap_thread {
 	__u64 birth; /* ... and its birth */
 	__u64 lock;  /* in flight, by kind */
 	__u64 driver;
+	__u64 since_ns;	   /* since when it has anything in flight */
 	__u64 free_file;   /* a buffer whose freeing was entered and not left: its key ... */
 	__u64 free_handle; /* ... */
 	__u64 free_addr;   /* ... and value; free_bytes is 0 when there is none */
@@ -117,7 +145,7 @@ struct pincap_thread {
 	__u32 zero;
 	__u64 create_bytes; /* GEM_CREATE entered and not left: what it asked for */
 };
-PINCAP_ASSERT_SIZE(struct pincap_thread, 80);
+PINCAP_ASSERT_SIZE(struct pincap_thread, 88);
 
 /* Map `buffers`: host memory in the GPU driver's hands. */
 struct pincap_buffer_key {
@@ -170,20 +198,94 @@ struct pincap_cgroup {
 	__s64 pinned;
 	__s64 gpu;
 	__s64 held;
-	__s64 peak; /* highest of each since the entry was made */
+	__s64 in_flight; /* the part of held that some thread has not settled */
+	__s64 peak;	 /* highest of each since the entry was made */
 	__s64 peak_locked;
 	__s64 peak_pinned;
 	__s64 peak_gpu;
 	__s64 peak_held;
 	__u64 limit;   /* PINCAP_UNLIMITED: no budget of its own */
 	__u64 high;    /* likewise */
+	__u64 min;     /* up to here the host's reserve refuses nothing; 0: unprotected */
+	__u32 alloc;   /* enum pincap_alloc */
+	__u32 release; /* enum pincap_release */
+	__u32 observe; /* 1: neither its limit nor the reserve refuses anything here */
+	__u32 zero;
 	__u64 charges; /* requests admitted */
 	__u64 refused; /* requests refused, whichever level decided */
 	__u64 refused_bytes;
-	__u64 dead_since; /* the sweep that first saw it dead and empty; 0 */
-	__u64 limit_hits; /* refusals that this entry's own limit decided */
+	__u64 dead_since;   /* the sweep that first saw it dead and empty; 0 */
+	__u64 limit_hits;   /* refusals that this entry's own limit decided */
+	__u64 reserve_hits; /* of refused: the host's reserve decided */
+	__u64 would_refuse; /* admitted only because this entry observes ... */
+	__u64 would_refuse_bytes;
+	__u64 taken;   /* level 1: of the headroom, since it was published; see gate.bpf.h */
+	__u64 told_ns; /* when the last event of this entry went out */
 };
-PINCAP_ASSERT_SIZE(struct pincap_cgroup, 152);
+PINCAP_ASSERT_SIZE(struct pincap_cgroup, 224);
+
+/* What may still be admitted before the host falls below its reserve, as the
+ * controller last published it. */
+struct pincap_headroom {
+	__s64 bytes;	/* MemAvailable - reserve - in flight at the snapshot */
+	__u64 snapshot; /* `admitted`, read before MemAvailable */
+	__u64 share;	/* the most of it that one top-level cgroup takes or has in flight */
+	__u64 time_ns;	/* when; 0: never. Ignored after PINCAP_HEADROOM_NS */
+	__u32 epoch;	/* another one with each; only its low 16 bits count */
+	__u32 observe;	/* 1: refuse nothing, count what would be */
+};
+PINCAP_ASSERT_SIZE(struct pincap_headroom, 40);
+
+/*
+ * Map `gate`, one element, mapped by the controller: what it says to admission
+ * from moment to moment. Each word is written whole; a headroom is written into
+ * the slot that is not in use, then `slot` flips.
+ */
+struct pincap_gate {
+	__u64 admitted;	    /* by admission: bytes since the load, less what it took back */
+	__u64 lost;	    /* by the triggers: cgroups made that no event told of */
+	__u64 heartbeat_ns; /* the controller lives: at least 4 times a second */
+	__u64 decided_id;   /* budgets are decided for cgroups up to this id; ids rise */
+	__u64 observed;	    /* by admission: requests the reserve would have refused */
+	__u32 slot;	    /* in use, 0 or 1 */
+	__u32 zero;
+	struct pincap_headroom headroom[2];
+};
+PINCAP_ASSERT_SIZE(struct pincap_gate, 128);
+
+/*
+ * Ring buffer `events`: a doorbell for a controller that lives, at most ten a
+ * second and cgroup. Losing one is made good by its next look, but for MKDIR,
+ * whose losses are counted in gate.lost.
+ */
+enum pincap_event_kind {
+	PINCAP_EVENT_MKDIR = 1,	  /* a cgroup was made; struct pincap_mkdir_event */
+	PINCAP_EVENT_RMDIR = 2,	  /* and removed */
+	PINCAP_EVENT_HIGH = 3,	  /* current rose above its high */
+	PINCAP_EVENT_FULL = 4,	  /* current rose to its limit, or above it */
+	PINCAP_EVENT_REFUSED = 5, /* a request for `bytes` was; cgroup_id: whose limit decided,
+				   * or who asked when it was the reserve */
+};
+
+struct pincap_event {
+	__u32 kind; /* enum pincap_event_kind */
+	__u32 tgid; /* in whose context it happened */
+	__u64 cgroup_id;
+	__u64 time_ns; /* CLOCK_MONOTONIC */
+	__u64 bytes;   /* REFUSED: asked for; HIGH, FULL: current */
+	__s32 err;     /* REFUSED: -EDQUOT or -ENOMEM */
+	__u32 zero;
+	char comm[16];
+};
+PINCAP_ASSERT_SIZE(struct pincap_event, 56);
+
+#define PINCAP_EVENT_PATH 256
+
+struct pincap_mkdir_event {
+	struct pincap_event event;
+	char path[PINCAP_EVENT_PATH]; /* NUL-terminated, cut where longer */
+};
+PINCAP_ASSERT_SIZE(struct pincap_mkdir_event, 312);
 
 enum pincap_device_kind {
 	PINCAP_DEVICE_KFD = 1, /* /dev/kfd */
@@ -227,7 +329,9 @@ PINCAP_ASSERT_SIZE(struct pincap_config, 304);
 	X(charge_races)	  /* an admission lost its compare-and-exchange for good */         \
 	X(stale_record)	  /* a newborn address space found a dead one's record */           \
 	X(underflow)	  /* more uncharged than was held */                                \
-	X(user_fault)	  /* an ioctl's arguments could not be read */
+	X(user_fault)	  /* an ioctl's arguments could not be read */                      \
+	X(undecided)	  /* asked before the budget of a new cgroup was decided */         \
+	X(events_lost)	  /* no room for an event */
 
 struct pincap_stats {
 #define PINCAP_STAT_FIELD(name) __u64 name;
@@ -235,13 +339,27 @@ struct pincap_stats {
 #undef PINCAP_STAT_FIELD
 };
 
+enum pincap_set_mask {
+	PINCAP_SET_LIMIT = 1,
+	PINCAP_SET_HIGH = 2,
+	PINCAP_SET_MIN = 4,
+	PINCAP_SET_OBSERVE = 8,
+	PINCAP_SET_ALLOC = 16,
+	PINCAP_SET_RELEASE = 32,
+};
+
 /* Argument of the `set_budget` program, which writes into the entry where it
  * lies: -ENOENT where there is none. */
 struct pincap_set_budget {
 	__u64 cgroup_id;
 	__u64 limit; /* bytes; PINCAP_UNLIMITED to lift */
-	__u64 high;
+	__u64 high;  /* likewise */
+	__u64 min;   /* bytes; 0 to lift */
+	__u32 mask;  /* enum pincap_set_mask: what to change, the rest stays */
+	__u32 observe;
+	__u32 alloc;
+	__u32 release;
 };
-PINCAP_ASSERT_SIZE(struct pincap_set_budget, 24);
+PINCAP_ASSERT_SIZE(struct pincap_set_budget, 48);
 
 #endif

@@ -16,6 +16,7 @@ typedef __u8 u8;
 typedef __u16 u16;
 typedef __u32 u32;
 typedef __u64 u64;
+typedef __s32 s32;
 typedef __s64 s64;
 
 struct bpf_map; /* callbacks of bpf_for_each_map_elem are handed one */
@@ -27,12 +28,14 @@ struct bpf_map; /* callbacks of bpf_for_each_map_elem are handed one */
 #endif
 
 /* include/uapi/asm-generic/errno*.h; libc's header drags in too much */
-#define ENOENT 2
-#define ESRCH  3
-#define EAGAIN 11
-#define EEXIST 17
-#define EINVAL 22
-#define EDQUOT 122
+#define ENOENT	    2
+#define ESRCH	    3
+#define EAGAIN	    11
+#define ENOMEM	    12
+#define EEXIST	    17
+#define EINVAL	    22
+#define EINPROGRESS 115
+#define EDQUOT	    122
 
 #define READ_ONCE(x) (*(volatile typeof(x) *)&(x))
 

@@ -74,6 +74,19 @@ static __always_inline struct pincap_config *config_get(void)
 	return bpf_map_lookup_elem(&config, &zero);
 }
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct pincap_gate);
+} gate SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 << 10);
+} events SEC(".maps");
+
 #define STAT(name)                                                                 \
 	do {                                                                       \
 		u32 zero_ = 0;                                                     \

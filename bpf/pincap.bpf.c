@@ -88,6 +88,12 @@ int BPF_PROG(task_attached, struct cgroup *dst, const char *path, struct task_st
 	return 0;
 }
 
+SEC("tp_btf/cgroup_mkdir")
+int BPF_PROG(cgroup_made, struct cgroup *cgrp, const char *path)
+{
+	return is_v2(cgrp) ? tell_mkdir(cgroup_id_of(cgrp), path) : 0;
+}
+
 /* Removal with residual charges leaves the entry, marked; the sweep drops it when
  * it is empty. */
 SEC("tp_btf/cgroup_rmdir")
@@ -98,6 +104,7 @@ int BPF_PROG(cgroup_removed, struct cgroup *cgrp)
 
 	if (!is_v2(cgrp))
 		return 0;
+	tell_rmdir(cgid);
 	cg = bpf_map_lookup_elem(&cgroups, &cgid);
 	if (!cg)
 		return 0;
@@ -193,7 +200,17 @@ int set_budget(struct pincap_set_budget *b)
 
 	if (!cg)
 		return -ENOENT;
-	cg->high = b->high;
-	cg->limit = b->limit;
+	if (b->mask & PINCAP_SET_HIGH)
+		cg->high = b->high;
+	if (b->mask & PINCAP_SET_LIMIT)
+		cg->limit = b->limit;
+	if (b->mask & PINCAP_SET_MIN)
+		cg->min = b->min;
+	if (b->mask & PINCAP_SET_ALLOC)
+		cg->alloc = b->alloc;
+	if (b->mask & PINCAP_SET_RELEASE)
+		cg->release = b->release;
+	if (b->mask & PINCAP_SET_OBSERVE)
+		cg->observe = b->observe;
 	return 0;
 }

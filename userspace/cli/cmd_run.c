@@ -67,6 +67,13 @@ static void let_go(struct run *run)
 	run->kernel = NULL;
 }
 
+static int set_limit(struct run *run, uint64_t bytes)
+{
+	const struct pincap_set_budget b = { .limit = bytes, .mask = PINCAP_SET_LIMIT };
+
+	return kernel_set_budget(run->kernel, run->place.chain, run->place.depth, &b);
+}
+
 /* --limit, else what the cgroup has already, else auto. */
 static int set_budget(struct run *run)
 {
@@ -84,8 +91,7 @@ static int set_budget(struct run *run)
 		pr_warn("%s had a budget of %s; it is %s now, for all that run there",
 			run->place.cgpath, size_format(before->limit, ram),
 			size_format(o->limit_bytes, limit));
-	err = kernel_set_budget(run->kernel, run->place.chain, run->place.depth, o->limit_bytes,
-				before->high);
+	err = set_limit(run, o->limit_bytes);
 	if (err)
 		return fail(err, "set the budget of", run->place.cgpath);
 	run->budget_set = true;
@@ -203,8 +209,7 @@ static void restore_budget(struct run *run)
 	if (!run->budget_set || kernel_get_cgroup(run->kernel, run->place.chain[0], &now) ||
 	    now.limit != run->options.limit_bytes)
 		return;
-	kernel_set_budget(run->kernel, run->place.chain, run->place.depth, before->limit,
-			  before->high);
+	set_limit(run, before->limit);
 }
 
 /* Take the cgroup away if it is ours, else our budget; neither while somebody

@@ -12,23 +12,38 @@
 
 struct set_args {
 	const char *path;
-	uint64_t limit;
-	bool has_limit;
+	struct pincap_set_budget budget;
 };
 
-static void parse_setting(struct argp_state *state, struct set_args *a, const char *arg)
+static void parse_setting(struct argp_state *state, struct pincap_set_budget *b, const char *arg)
 {
-	static const char key[] = "limit=";
+	const struct {
+		const char *key;
+		__u64 *bytes;
+		uint32_t mask;
+	} keys[] = {
+		{ "limit=", &b->limit, PINCAP_SET_LIMIT },
+		{ "high=", &b->high, PINCAP_SET_HIGH },
+		{ "min=", &b->min, PINCAP_SET_MIN },
+	};
+	uint64_t bytes;
+	size_t i = 0;
 	int err;
 
-	if (strncmp(arg, key, strlen(key)))
-		argp_failure(state, CLI_USAGE, 0, "'%s': expected limit=SIZE", arg);
-	err = size_parse(arg + strlen(key), hostmem_ram(), &a->limit);
+	while (i < ARRAY_SIZE(keys) && strncmp(arg, keys[i].key, strlen(keys[i].key)))
+		i++;
+	if (i == ARRAY_SIZE(keys))
+		argp_failure(state, CLI_USAGE, 0,
+			     "'%s': expected limit=SIZE, high=SIZE or min=SIZE", arg);
+	if (b->mask & keys[i].mask)
+		argp_failure(state, CLI_USAGE, 0, "'%s': given twice", arg);
+	err = size_parse(arg + strlen(keys[i].key), hostmem_ram(), &bytes);
 	if (err)
 		argp_failure(state, CLI_USAGE, 0,
 			     "'%s': %s; sizes are 8G, 512M, 1.5GiB, 40%%, infinity", arg,
 			     err == -ERANGE ? "out of range" : "not a size");
-	a->has_limit = true;
+	*keys[i].bytes = bytes;
+	b->mask |= keys[i].mask;
 }
 
 static error_t parse_set(int key, char *arg, struct argp_state *state)
@@ -40,10 +55,10 @@ static error_t parse_set(int key, char *arg, struct argp_state *state)
 		if (state->arg_num == 0)
 			a->path = arg;
 		else
-			parse_setting(state, a, arg);
+			parse_setting(state, &a->budget, arg);
 		return 0;
 	case ARGP_KEY_END:
-		if (!a->has_limit)
+		if (!a->budget.mask)
 			argp_failure(state, CLI_USAGE, 0,
 				     "nothing to set: expected CGROUP limit=SIZE");
 		return 0;
@@ -56,7 +71,6 @@ static int set_budget(struct kernel *k, const struct set_args *a)
 {
 	_cleanup_free_ char *cgpath = NULL;
 	uint64_t chain[PINCAP_MAX_DEPTH];
-	struct pincap_cgroup cg;
 	unsigned int depth;
 	int err;
 
@@ -65,9 +79,7 @@ static int set_budget(struct kernel *k, const struct set_args *a)
 		err = cgroup_chain(cgpath, chain, PINCAP_MAX_DEPTH, &depth);
 	if (err)
 		return log_ret(err, "cgroup '%s'", a->path);
-	if (kernel_get_cgroup(k, chain[0], &cg))
-		cg.high = PINCAP_UNLIMITED;
-	err = kernel_set_budget(k, chain, depth, a->limit, cg.high);
+	err = kernel_set_budget(k, chain, depth, &a->budget);
 	return err ? log_ret(err, "set the budget of '%s'", cgpath) : 0;
 }
 
@@ -75,11 +87,12 @@ int cmd_set(int argc, char **argv)
 {
 	static const struct argp argp = {
 		.parser = parse_set,
-		.args_doc = "CGROUP limit=SIZE",
+		.args_doc = "CGROUP [limit=SIZE] [high=SIZE] [min=SIZE]",
 		.doc = "Change the budget of a cgroup while it runs. SIZE: 8G, 512M, 1.5GiB, 40% "
 		       "(of the smaller of RAM and the tightest memory.max above), infinity. A "
 		       "limit below what is pinned takes nothing away: nothing more is admitted "
-		       "until usage falls.",
+		       "until usage falls. Above high the libraries are asked to give memory "
+		       "back. Up to min the host's reserve refuses nothing.",
 	};
 	_cleanup_(kernel_closep) struct kernel *k = NULL;
 	struct set_args args = { 0 };

@@ -55,7 +55,7 @@ static int lock_shared(int fd)
 	return 0;
 }
 
-static int get_pinned(const char *name)
+int kernel_get_pinned(const char *name)
 {
 	char path[256];
 
@@ -76,16 +76,16 @@ static int attach_to_pins(struct kernel *k)
 {
 	struct pincap_config cfg;
 
-	k->config_fd = get_pinned("maps/config");
+	k->config_fd = kernel_get_pinned("maps/config");
 	if (k->config_fd < 0)
 		return k->config_fd;
-	k->processes_fd = get_pinned("maps/processes");
-	k->cgroups_fd = get_pinned("maps/cgroups");
-	k->buffers_fd = get_pinned("maps/buffers");
-	k->ranges_fd = get_pinned("maps/ranges");
-	k->stats_fd = get_pinned("maps/stats");
-	k->sweep_fd = get_pinned("links/sweep");
-	k->set_budget_fd = get_pinned("progs/set_budget");
+	k->processes_fd = kernel_get_pinned("maps/processes");
+	k->cgroups_fd = kernel_get_pinned("maps/cgroups");
+	k->buffers_fd = kernel_get_pinned("maps/buffers");
+	k->ranges_fd = kernel_get_pinned("maps/ranges");
+	k->stats_fd = kernel_get_pinned("maps/stats");
+	k->sweep_fd = kernel_get_pinned("links/sweep");
+	k->set_budget_fd = kernel_get_pinned("progs/set_budget");
 	if (k->sweep_fd < 0 || k->set_budget_fd < 0 ||
 	    !value_size_is(k->config_fd, sizeof(struct pincap_config)) ||
 	    !value_size_is(k->processes_fd, sizeof(struct pincap_process)) ||

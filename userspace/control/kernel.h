@@ -55,10 +55,10 @@ int kernel_sweep(struct kernel *k);
 /* -ENOENT: this cgroup never locked, pinned or asked, and has no budget. */
 int kernel_get_cgroup(struct kernel *k, uint64_t cgid, struct pincap_cgroup *ret);
 
-/* `chain`: ids from the cgroup up to the root (cgroup_chain). A limit or high of
- * PINCAP_UNLIMITED lifts it. */
-int kernel_set_budget(struct kernel *k, const uint64_t *chain, unsigned int depth, uint64_t limit,
-		      uint64_t high);
+/* `chain`: ids from the cgroup up to the root (cgroup_chain). Sets what b->mask
+ * names; b->cgroup_id is filled in. */
+int kernel_set_budget(struct kernel *k, const uint64_t *chain, unsigned int depth,
+		      const struct pincap_set_budget *b);
 
 /* Calls fn for every entry; stops at and returns its first non-zero answer. */
 typedef int (*kernel_cgroup_fn)(uint64_t cgid, const struct pincap_cgroup *cg, void *ctx);

@@ -26,6 +26,9 @@ struct kernel {
 	int set_budget_fd; /* program */
 };
 
+/* A descriptor of what is pinned below PIN_DIR, or -errno. */
+int kernel_get_pinned(const char *name);
+
 /* Load, attach and pin everything as PIN_DIR, or nothing. Under the exclusive
  * lock. Logs the reason of a failure. */
 int kernel_load(bool persistent);

@@ -18,6 +18,7 @@ static void clamp(struct pincap_cgroup *cg)
 	cg->pinned = at_least_0(cg->pinned);
 	cg->gpu = at_least_0(cg->gpu);
 	cg->held = at_least_0(cg->held);
+	cg->in_flight = at_least_0(cg->in_flight);
 }
 
 int kernel_get_cgroup(struct kernel *k, uint64_t cgid, struct pincap_cgroup *ret)
@@ -42,10 +43,10 @@ static int make_entry(struct kernel *k, uint64_t cgid, uint64_t parent, uint32_t
 	return err == -EEXIST ? 0 : err;
 }
 
-int kernel_set_budget(struct kernel *k, const uint64_t *chain, unsigned int depth, uint64_t limit,
-		      uint64_t high)
+int kernel_set_budget(struct kernel *k, const uint64_t *chain, unsigned int depth,
+		      const struct pincap_set_budget *b)
 {
-	struct pincap_set_budget arg = { .limit = limit, .high = high };
+	struct pincap_set_budget arg = *b;
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &arg, .ctx_size_in = sizeof(arg));
 	int err;
 
