@@ -56,6 +56,9 @@ KERNEL_TESTS := $(patsubst tests/kernel/test_%.c,%,$(wildcard tests/kernel/test_
 KERNEL_OBJS := $(patsubst %.c,$(O)/%.o,$(filter-out tests/kernel/actor.c tests/kernel/test_%.c,$(wildcard tests/kernel/*.c)))
 $(foreach t,$(KERNEL_TESTS),$(eval $(T)/kernel/test_$(t): $(O)/tests/kernel/test_$(t).o $(KERNEL_OBJS)))
 $(KERNEL_TESTS:%=$(T)/kernel/test_%): LIBS = -pthread -lcmocka -luring $(shell $(PKG_CONFIG) --libs jansson libbpf)
+# It is the controller itself.
+$(T)/kernel/test_gate: $(patsubst %.c,$(O)/%.o,$(COMMON_SRCS) $(CONTROL_SRCS))
+$(T)/kernel/test_gate: LIBS += $(shell $(PKG_CONFIG) --libs libcgroup libsystemd)
 $(T)/kernel/actor: $(O)/tests/kernel/actor.o
 $(T)/kernel/actor: LIBS = -luring
 
