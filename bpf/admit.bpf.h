@@ -141,7 +141,7 @@ static long undo_step(u32 i, struct undo_walk *w)
 }
 
 /* Take back what was added below `stop`; 0: all of it. */
-static __noinline int chain_undo(u64 cgid, u64 stop, u64 bytes)
+__noinline int chain_undo(u64 cgid, u64 stop, u64 bytes)
 {
 	struct undo_walk w = { .cgid = cgid, .stop = stop, .bytes = bytes };
 
@@ -155,10 +155,12 @@ static __noinline int chain_undo(u64 cgid, u64 stop, u64 bytes)
  * race to the last bytes has something to take back. The host's headroom comes
  * between: it is the scarcest, and nobody's who is refused anyway.
  */
-static __noinline int chain_charge(u64 cgid, u64 bytes, u64 *refused_by)
+__noinline int chain_charge(u64 cgid, u64 bytes, u64 *refused_by)
 {
 	struct charge_walk w = { .cgid = cgid, .bytes = bytes };
 
+	if (!refused_by)
+		return -EINVAL;
 	WALK(fits_step, &w);
 	if (!w.err)
 		w.err = headroom_take(w.top, bytes, w.is_protected || w.observes);
@@ -195,7 +197,7 @@ static long answer_step(u32 i, struct charge_walk *w)
 }
 
 /* Tell every level how a request ended. */
-static __noinline int chain_answer(u64 cgid, u64 bytes, u64 refused_by, int err)
+__noinline int chain_answer(u64 cgid, u64 bytes, u64 refused_by, int err)
 {
 	struct charge_walk w = { .cgid = cgid, .bytes = bytes, .refused_by = refused_by };
 
@@ -215,7 +217,7 @@ static long forbids_step(u32 i, struct charge_walk *w)
 }
 
 /* A limit of 0 somewhere on the way up. */
-static __noinline bool chain_forbids(u64 cgid)
+__noinline int chain_forbids(u64 cgid)
 {
 	struct charge_walk w = { .cgid = cgid };
 
@@ -450,9 +452,20 @@ static __always_inline void leave_alone(struct bpf_sockopt *ctx)
 		ctx->optlen = 0;
 }
 
+/* Named one by one: what comes back from a global function may be anything to the
+ * verifier, which since Linux 7 wants an errno here. */
 static __always_inline int answer(int err)
 {
-	bpf_set_retval(err);
+	if (err == -EDQUOT)
+		bpf_set_retval(-EDQUOT);
+	else if (err == -ENOMEM)
+		bpf_set_retval(-ENOMEM);
+	else if (err == -EINPROGRESS)
+		bpf_set_retval(-EINPROGRESS);
+	else if (err == -EINVAL)
+		bpf_set_retval(-EINVAL);
+	else
+		bpf_set_retval(-EAGAIN);
 	return 0;
 }
 
