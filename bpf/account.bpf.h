@@ -21,6 +21,24 @@ struct amounts {
 	s64 in_flight; /* of held */
 };
 
+static __always_inline void amounts_negate(struct amounts *a)
+{
+	a->locked = -a->locked;
+	a->pinned = -a->pinned;
+	a->gpu = -a->gpu;
+	a->held = -a->held;
+	a->in_flight = -a->in_flight;
+}
+
+static __always_inline void amounts_add(struct amounts *a, const struct amounts *b)
+{
+	a->locked += b->locked;
+	a->pinned += b->pinned;
+	a->gpu += b->gpu;
+	a->held += b->held;
+	a->in_flight += b->in_flight;
+}
+
 enum sync_flags {
 	SYNC_LOCK_HELD = 1, /* the caller's context holds the mmap lock, for reading or writing */
 	SYNC_SETTLE = 2,    /* drop what the current thread has in flight */
@@ -326,8 +344,8 @@ static __noinline int sync_record(struct mm_struct *mm, struct pincap_process *r
 
 	for (int i = 0; i < 8; i++) {
 		struct cgroup *cgrp = owner_cgroup(mm);
-		u64 cgid = charged_id(cgrp), old_cgid, locked, pinned;
-		struct amounts d = {}, old = {}, now = {};
+		u64 cgid = charged_id(cgrp), old_cgid;
+		struct amounts old = {}, now = {};
 
 		if (!cgid)
 			return 0; /* the owner is gone: exit_mmap or a new owner's sync follows */
@@ -349,10 +367,10 @@ static __noinline int sync_record(struct mm_struct *mm, struct pincap_process *r
 		old.gpu = rec->gpu;
 		old.held = rec->held;
 		old.in_flight = rec->in_flight;
-		locked = read_locked(mm, rec->locked, flags);
-		pinned = read_pinned(mm);
+		now.locked = read_locked(mm, rec->locked, flags);
+		now.pinned = read_pinned(mm);
 		if (t) {
-			consume(rec, &t->lock, (locked + pinned) - (rec->locked + rec->pinned));
+			consume(rec, &t->lock, now.locked + now.pinned - old.locked - old.pinned);
 			if (flags & SYNC_SETTLE) {
 				rec->held -= t->lock;
 				rec->in_flight -= t->lock + t->driver;
@@ -360,31 +378,20 @@ static __noinline int sync_record(struct mm_struct *mm, struct pincap_process *r
 				t->driver = 0;
 			}
 		}
-		rec->locked = locked;
-		rec->pinned = pinned;
+		rec->locked = now.locked;
+		rec->pinned = now.pinned;
 		rec->cgroup_id = cgid;
-		now.locked = locked;
-		now.pinned = pinned;
 		now.gpu = rec->gpu;
 		now.held = rec->held;
 		now.in_flight = rec->in_flight;
 		bpf_spin_unlock(&rec->lock);
 
-		if (old_cgid == cgid) {
-			d.locked = now.locked - old.locked;
-			d.pinned = now.pinned - old.pinned;
-			d.gpu = now.gpu - old.gpu;
-			d.held = now.held - old.held;
-			d.in_flight = now.in_flight - old.in_flight;
-			chain_add(cgid, &d);
-			return 0;
-		}
-		d.locked = -old.locked;
-		d.pinned = -old.pinned;
-		d.gpu = -old.gpu;
-		d.held = -old.held;
-		d.in_flight = -old.in_flight;
-		chain_add(old_cgid, &d);
+		/* In place: older kernels (6.1) have 512 bytes for a whole chain of calls. */
+		amounts_negate(&old);
+		if (old_cgid == cgid)
+			amounts_add(&now, &old);
+		else
+			chain_add(old_cgid, &old);
 		chain_add(cgid, &now);
 		return 0;
 	}
