@@ -114,7 +114,7 @@ static __noinline int range_allow(struct mm_struct *mm, u64 start, u64 end)
 {
 	struct pincap_process *rec = gpu_record(mm);
 
-	return rec ? gpu_add(rec, (u64)mm, svm_change(rec, start, end, false)) : -EAGAIN;
+	return rec ? gpu_add(rec, (u64)mm, svm_change(rec, start, end, false, 0)) : -EAGAIN;
 }
 
 /* Also for memory that was unmapped, whether or not the GPU had it. */
@@ -125,7 +125,7 @@ static __noinline int range_withdraw(struct mm_struct *mm, u64 start, u64 end)
 
 	if (!rec || !rec->svm_head)
 		return 0;
-	return gpu_add(rec, key, svm_change(rec, start, end, true));
+	return gpu_add(rec, key, svm_change(rec, start, end, true, 0));
 }
 
 #endif

@@ -144,8 +144,9 @@ struct pincap_thread {
 	__u32 free_kind;
 	__u32 zero;
 	__u64 create_bytes; /* GEM_CREATE entered and not left: what it asked for */
+	__u64 unmap_end;    /* brk or shmdt likewise: where the heap or the segment ended */
 };
-PINCAP_ASSERT_SIZE(struct pincap_thread, 88);
+PINCAP_ASSERT_SIZE(struct pincap_thread, 96);
 
 /* Map `buffers`: host memory in the GPU driver's hands. */
 struct pincap_buffer_key {

@@ -9,13 +9,17 @@
 #ifndef PINCAP_IOCTL_BPF_H
 #define PINCAP_IOCTL_BPF_H
 
-#include "gpu.bpf.h"
+#include "mapped.bpf.h"
 
 /* arch/x86/entry/syscalls/syscall_64.tbl */
-#define SYS_MMAP   9
-#define SYS_MUNMAP 11
-#define SYS_IOCTL  16
-#define SYS_MREMAP 25
+#define SYS_MMAP	     9
+#define SYS_MUNMAP	     11
+#define SYS_BRK		     12
+#define SYS_IOCTL	     16
+#define SYS_MREMAP	     25
+#define SYS_SHMAT	     30
+#define SYS_SHMDT	     67
+#define SYS_REMAP_FILE_PAGES 216
 
 #define MAP_FIXED	  0x10
 #define IS_ERR_VALUE(ret) ((u64)(ret) >= (u64)-4095)
@@ -276,8 +280,42 @@ static __noinline int ioctl_exit(struct task_struct *task, struct mm_struct *mm,
 	return 0;
 }
 
+/* The thread's own entry, if its address space has ranges. */
+static __always_inline struct pincap_thread *thread_with_ranges(struct mm_struct *mm)
+{
+	u64 key = (u64)mm;
+	u32 tid = bpf_get_current_pid_tgid();
+	struct pincap_process *rec = bpf_map_lookup_elem(&processes, &key);
+
+	return rec && rec->svm_head ? thread_get(tid, rec) : NULL;
+}
+
+/* brk and shmdt do not say where that ends which they unmap: it is seen before. */
+static __noinline int unmap_enter(struct task_struct *task, struct mm_struct *mm, u64 nr, u64 start)
+{
+	struct pincap_thread *t = thread_with_ranges(mm);
+
+	if (t)
+		t->unmap_end = nr == SYS_BRK ? page_up(mm->brk) : segment_end(task, start);
+	return 0;
+}
+
+/* Returns where it ended, or 0. */
+static __noinline u64 unmap_exit(struct mm_struct *mm)
+{
+	struct pincap_thread *t = thread_with_ranges(mm);
+	u64 end;
+
+	if (!t)
+		return 0;
+	end = t->unmap_end;
+	t->unmap_end = 0;
+	return end;
+}
+
 /* A call that put other memory, or none, where an SVM range was: it has ended. */
-static __always_inline void mapping_changed(struct mm_struct *mm, struct pt_regs *regs, long ret)
+static __always_inline void mapping_changed(struct task_struct *task, struct mm_struct *mm,
+					    struct pt_regs *regs, long ret)
 {
 	u64 start = regs->di, end = page_up(start + regs->si);
 
@@ -292,28 +330,51 @@ static __always_inline void mapping_changed(struct mm_struct *mm, struct pt_regs
 			start += page_up(regs->dx);
 		else
 			range_withdraw(mm, ret, ret + page_up(regs->dx));
-		if (start >= end)
-			return;
+		break;
+	case SYS_BRK:
+		start = page_up(ret);
+		end = unmap_exit(mm);
+		break;
+	case SYS_SHMAT: /* over something; or its detaching went unseen */
+		start = ret;
+		end = thread_with_ranges(mm) ? segment_end(task, ret) : 0;
+		break;
+	case SYS_SHMDT:
+		end = unmap_exit(mm);
 		break;
 	}
-	range_withdraw(mm, start, end);
+	if (start < end)
+		range_withdraw(mm, start, end);
+}
+
+static __always_inline bool is_mapping(u64 nr)
+{
+	return nr == SYS_MMAP || nr == SYS_MUNMAP || nr == SYS_MREMAP || nr == SYS_BRK ||
+	       nr == SYS_SHMAT || nr == SYS_SHMDT || nr == SYS_REMAP_FILE_PAGES;
+}
+
+static __always_inline bool is_told_by_entry(u32 cmd)
+{
+	return cmd == KFD_FREE_MEMORY_OF_GPU || cmd == DRM_GEM_CLOSE || cmd == AMDGPU_GEM_CREATE;
 }
 
 SEC("tp_btf/sys_enter")
 int BPF_PROG(gpu_sys_enter, struct pt_regs *regs, long id)
 {
+	bool is_unmap = id == SYS_BRK || id == SYS_SHMDT;
 	struct task_struct *task;
 	struct mm_struct *mm;
-	u32 cmd;
+	u32 cmd = regs->si;
 
-	if (id != SYS_IOCTL)
-		return 0;
-	cmd = regs->si;
-	if (cmd != KFD_FREE_MEMORY_OF_GPU && cmd != DRM_GEM_CLOSE && cmd != AMDGPU_GEM_CREATE)
+	if (!is_unmap && (id != SYS_IOCTL || !is_told_by_entry(cmd)))
 		return 0;
 	task = bpf_get_current_task_btf();
 	mm = task->mm;
-	if (mm)
+	if (!mm)
+		return 0;
+	if (is_unmap)
+		unmap_enter(task, mm, id, regs->di);
+	else
 		ioctl_enter(task, mm, regs->di, cmd, regs->dx);
 	return 0;
 }
@@ -326,7 +387,7 @@ int BPF_PROG(gpu_sys_exit, struct pt_regs *regs, long ret)
 	struct mm_struct *mm;
 	u32 cmd = regs->si;
 
-	if (nr != SYS_IOCTL && nr != SYS_MUNMAP && nr != SYS_MREMAP && nr != SYS_MMAP)
+	if (nr != SYS_IOCTL && !is_mapping(nr))
 		return 0;
 	if (nr == SYS_IOCTL && !is_ours(cmd))
 		return 0;
@@ -336,7 +397,7 @@ int BPF_PROG(gpu_sys_exit, struct pt_regs *regs, long ret)
 		return 0;
 	if (nr != SYS_IOCTL) {
 		if (!IS_ERR_VALUE(ret))
-			mapping_changed(mm, regs, ret);
+			mapping_changed(task, mm, regs, ret);
 		return 0;
 	}
 	if (cmd == KFD_FREE_MEMORY_OF_GPU || cmd == DRM_GEM_CLOSE)

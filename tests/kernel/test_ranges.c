@@ -16,8 +16,11 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <linux/aio_abi.h>
 #include <cmocka.h>
 
 #include "tests/kernel/ask.h"
@@ -359,6 +362,169 @@ static void threads_mix_both(void **state)
 	map_wait(&cg, 0, 0);
 }
 
+/*
+ * Memory that goes without munmap. What the figures have to be is known here; and the
+ * driver, which looks into /proc for what is mapped, says the same.
+ */
+static uint64_t driver_holds(void)
+{
+	char line[256];
+	unsigned long long bytes = UINT64_MAX;
+	FILE *f = fopen(device, "re");
+
+	CHILD_EQUAL(!f, 0);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "total gpu_bytes %llu", &bytes) == 1)
+			break;
+	fclose(f);
+	return bytes;
+}
+
+static void pincap_sweep(void)
+{
+	CHILD_EQUAL(system("${PINCAP:-build/pincap} stat / >/dev/null"), 0);
+}
+
+static void allow(const void *at, size_t pages)
+{
+	struct svm a = {
+		.start = (uint64_t)at,
+		.size = pages * PAGE,
+		.op = SET_ATTR,
+		.nattr = 2,
+		.attr = { { SET_FLAGS, 2 }, { ACCESS_IN_PLACE, 0x4242 } },
+	};
+
+	CHILD_EQUAL(ioctl(m.kfd, IOC_SVM, &a), 0);
+}
+
+/* At once: the system call says it. */
+#define NOW_PAGES(cg, pages)                                         \
+	do {                                                         \
+		CHILD_EQUAL(current_of(cg), (int64_t)(pages)*PAGE);  \
+		CHILD_EQUAL(driver_holds(), (uint64_t)(pages)*PAGE); \
+	} while (0)
+
+static void shrink_heap(const struct cg *cg)
+{
+	char *base;
+
+	m.kfd = open(device, O_RDWR | O_CLOEXEC);
+	base = sbrk(0);
+	CHILD_EQUAL(brk((char *)(((uintptr_t)base + 2 * PAGE - 1) & ~(PAGE - 1))), 0);
+	base = sbrk(0);
+	CHILD_EQUAL(brk(base + 64 * PAGE), 0);
+	allow(base, 64);
+	NOW_PAGES(cg, 64);
+	CHILD_EQUAL(brk(base + 48 * PAGE), 0);
+	NOW_PAGES(cg, 48);
+	CHILD_EQUAL(brk(base + 16 * PAGE - 100), 0);
+	NOW_PAGES(cg, 16);
+	CHILD_EQUAL(brk(base + 64 * PAGE), 0); /* others' memory now */
+	NOW_PAGES(cg, 16);
+	CHILD_EQUAL(brk((char *)UINT64_MAX), -1);
+	NOW_PAGES(cg, 16);
+	CHILD_EQUAL(brk(base), 0);
+	NOW_PAGES(cg, 0);
+}
+
+static void detach_segments(const struct cg *cg)
+{
+	int id = shmget(IPC_PRIVATE, 32 * PAGE, IPC_CREAT | 0600);
+	char *a, *b;
+
+	m.kfd = open(device, O_RDWR | O_CLOEXEC);
+	a = shmat(id, NULL, 0);
+	b = shmat(id, NULL, 0);
+	CHILD_EQUAL(shmctl(id, IPC_RMID, NULL), 0);
+	CHILD_EQUAL(a != MAP_FAILED && b != MAP_FAILED, 1);
+	allow(a, 32);
+	allow(b, 8);
+	NOW_PAGES(cg, 40);
+	CHILD_EQUAL(mprotect(a + 4 * PAGE, 4 * PAGE, PROT_READ), 0); /* three mappings */
+	CHILD_EQUAL(shmdt(a + PAGE), -1);
+	NOW_PAGES(cg, 40);
+	CHILD_EQUAL(shmdt(a), 0);
+	NOW_PAGES(cg, 8);
+	CHILD_EQUAL(shmat(id, a, 0) == a, 1);
+	NOW_PAGES(cg, 8);
+	allow(a, 32);
+	NOW_PAGES(cg, 40);
+	/* A page of something else in it stays, and what is behind it goes later. */
+	CHILD_EQUAL(mmap(a + 8 * PAGE, PAGE, RW, ANON | MAP_FIXED, -1, 0) == a + 8 * PAGE, 1);
+	allow(a + 8 * PAGE, 1);
+	NOW_PAGES(cg, 40);
+	CHILD_EQUAL(shmdt(a), 0);
+	CHILD_EQUAL(driver_holds(), 9 * PAGE);
+	pincap_sweep();
+	NOW_PAGES(cg, 9);
+	CHILD_EQUAL(munmap(a + 8 * PAGE, PAGE), 0);
+	NOW_PAGES(cg, 8);
+	CHILD_EQUAL(shmdt(b), 0);
+	NOW_PAGES(cg, 0);
+}
+
+static void replace_segment(const struct cg *cg)
+{
+	int id = shmget(IPC_PRIVATE, 16 * PAGE, IPC_CREAT | 0600);
+	char *a = mmap(NULL, 64 * PAGE, RW, ANON, -1, 0);
+
+	m.kfd = open(device, O_RDWR | O_CLOEXEC);
+	allow(a, 64);
+	CHILD_EQUAL(shmat(id, a + 8 * PAGE, SHM_REMAP) == a + 8 * PAGE, 1);
+	CHILD_EQUAL(current_of(cg), 48 * PAGE); /* /proc does not tell the driver of this */
+	CHILD_EQUAL(shmctl(id, IPC_RMID, NULL), 0);
+	CHILD_EQUAL(shmdt(a + 8 * PAGE), 0);
+	NOW_PAGES(cg, 48);
+}
+
+#define HOLES 200
+
+/*
+ * Mappings that no call of ours ends: of a ring for asynchronous I/O the kernel unmaps
+ * itself. Among many ranges that stay, each of them is found by the next sweep.
+ */
+static void lose_silently(const struct cg *cg)
+{
+	aio_context_t ctx[8] = { 0 };
+	char *arena = mmap(NULL, 2 * HOLES * PAGE, RW, ANON, -1, 0);
+	size_t ring = 0;
+
+	m.kfd = open(device, O_RDWR | O_CLOEXEC);
+	for (size_t i = 0; i < HOLES; i++)
+		allow(arena + 2 * i * PAGE, 1);
+	for (size_t i = 0; i < 8; i++) {
+		CHILD_EQUAL(syscall(SYS_io_setup, 1, &ctx[i]), 0);
+		allow((void *)ctx[i], 1);
+		ring++;
+	}
+	NOW_PAGES(cg, HOLES + ring);
+	pincap_sweep();
+	NOW_PAGES(cg, HOLES + ring);
+	for (size_t i = 0; i < 8; i += 2, ring--)
+		CHILD_EQUAL(syscall(SYS_io_destroy, ctx[i]), 0);
+	CHILD_EQUAL(driver_holds(), (HOLES + ring) * PAGE);
+	pincap_sweep();
+	NOW_PAGES(cg, HOLES + ring);
+	CHILD_EQUAL(munmap(arena, 2 * HOLES * PAGE), 0);
+	NOW_PAGES(cg, ring);
+}
+
+static void without_munmap(void **state)
+{
+	static void (*const ways[])(const struct cg *) = { shrink_heap, detach_segments,
+							   replace_segment, lose_silently };
+	struct cg cg;
+
+	(void)state;
+	cg_make(&cg, NULL, "silent");
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		child_run(&cg, ways[i], &cg);
+		map_wait(&cg, 0, 0);
+	}
+	assert_int_equal(map_count("ranges"), 0);
+}
+
 /* The driver, beside this program; ready when it says so. */
 static void start_driver(const char *self)
 {
@@ -418,6 +584,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(random_ranges, test_teardown),
 		cmocka_unit_test_teardown(promises_and_pins, test_teardown),
 		cmocka_unit_test_teardown(threads_mix_both, test_teardown),
+		cmocka_unit_test_teardown(without_munmap, test_teardown),
 	};
 
 	harness_init(argc, argv);
