@@ -40,6 +40,20 @@ static __noinline struct pincap_process *gpu_record(struct mm_struct *mm)
 	return rec;
 }
 
+/* A handle that is handed out again was freed, though unseen: by a process that
+ * shares the file. */
+static __noinline int buffer_forget(struct pincap_process *rec, u64 mm,
+				    struct pincap_buffer_key *key)
+{
+	struct pincap_buffer *buf = bpf_map_lookup_elem(&buffers, key);
+	u64 bytes;
+
+	if (!buf)
+		return 0;
+	bytes = buf->bytes;
+	return bpf_map_delete_elem(&buffers, key) ? 0 : gpu_add(rec, mm, -bytes);
+}
+
 static __noinline int buffer_alloc(struct mm_struct *mm, struct pincap_buffer_key *key,
 				   struct pincap_buffer *buf)
 {
@@ -50,6 +64,7 @@ static __noinline int buffer_alloc(struct mm_struct *mm, struct pincap_buffer_ke
 	key->birth = rec->birth;
 	buf->mm = (u64)mm;
 	buf->tgid = bpf_get_current_pid_tgid() >> 32;
+	buffer_forget(rec, (u64)mm, key);
 	if (bpf_map_update_elem(&buffers, key, buf, BPF_NOEXIST)) {
 		STAT(buffers_full);
 		return -EAGAIN;

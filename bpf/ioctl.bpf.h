@@ -9,9 +9,11 @@
 #ifndef PINCAP_IOCTL_BPF_H
 #define PINCAP_IOCTL_BPF_H
 
+#include "file.bpf.h"
 #include "mapped.bpf.h"
 
 /* arch/x86/entry/syscalls/syscall_64.tbl */
+#define SYS_OPEN	     2
 #define SYS_MMAP	     9
 #define SYS_MUNMAP	     11
 #define SYS_BRK		     12
@@ -19,7 +21,10 @@
 #define SYS_MREMAP	     25
 #define SYS_SHMAT	     30
 #define SYS_SHMDT	     67
+#define SYS_CREAT	     85
 #define SYS_REMAP_FILE_PAGES 216
+#define SYS_OPENAT	     257
+#define SYS_OPENAT2	     437
 
 #define MAP_FIXED	  0x10
 #define IS_ERR_VALUE(ret) ((u64)(ret) >= (u64)-4095)
@@ -89,38 +94,6 @@ static __always_inline u64 page_up(u64 bytes)
 	return (bytes + page - 1) & ~(page - 1);
 }
 
-/* enum pincap_device_kind of the file behind a descriptor, or 0. */
-static __always_inline u32 device_kind(struct file *file)
-{
-	struct pincap_config *cfg = config_get();
-	struct inode *inode = BPF_CORE_READ(file, f_inode);
-	u16 mode = BPF_CORE_READ(inode, i_mode);
-	bool is_chr = (mode & S_IFMT) == S_IFCHR;
-	u32 dev = is_chr ? BPF_CORE_READ(inode, i_rdev) : BPF_CORE_READ(inode, i_sb, s_dev);
-	u64 ino = is_chr ? 0 : BPF_CORE_READ(inode, i_ino);
-
-	for (int i = 0; cfg && i < PINCAP_DEVICES; i++) {
-		struct pincap_device *d = &cfg->devices[i];
-
-		if (!d->kind)
-			break;
-		if (d->dev == dev && d->ino == ino)
-			return d->kind;
-	}
-	return 0;
-}
-
-static __always_inline struct file *file_of(struct task_struct *task, u32 fd)
-{
-	struct files_struct *files = task->files;
-	struct fdtable *fdt = files ? files->fdt : NULL;
-	struct file *file = NULL;
-
-	if (fdt && fd < fdt->max_fds)
-		bpf_probe_read_kernel(&file, sizeof(file), fdt->fd + fd);
-	return file;
-}
-
 static __always_inline bool read_args(void *to, u32 size, u64 from)
 {
 	if (!bpf_probe_read_user(to, size, (void *)from))
@@ -185,7 +158,7 @@ static __noinline int kfd_svm_done(struct mm_struct *mm, u64 arg)
 /* The handle overwrites the size: the size is what was asked at the start. */
 static __noinline int gem_create_done(struct mm_struct *mm, struct file *file, u64 arg)
 {
-	struct pincap_buffer_key key = { .file = (u64)file };
+	struct pincap_buffer_key key = {};
 	struct pincap_buffer buf = { .kind = PINCAP_BUFFER_GTT };
 	u64 mm_key = (u64)mm;
 	struct pincap_process *rec = bpf_map_lookup_elem(&processes, &mm_key);
@@ -199,7 +172,8 @@ static __noinline int gem_create_done(struct mm_struct *mm, struct file *file, u
 	if (!read_args(&handle, sizeof(handle), arg))
 		return 0;
 	key.handle = handle;
-	return buffer_alloc(mm, &key, &buf);
+	key.file = file_id(file);
+	return key.file ? buffer_alloc(mm, &key, &buf) : -EAGAIN;
 }
 
 static __noinline int gem_create_enter(struct mm_struct *mm, u64 arg)
@@ -220,7 +194,7 @@ static __noinline int gem_create_enter(struct mm_struct *mm, u64 arg)
 
 static __noinline int gem_userptr_done(struct mm_struct *mm, struct file *file, u64 arg)
 {
-	struct pincap_buffer_key key = { .file = (u64)file };
+	struct pincap_buffer_key key = {};
 	struct pincap_buffer buf = { .kind = PINCAP_BUFFER_USERPTR };
 	struct amdgpu_userptr a;
 
@@ -229,7 +203,8 @@ static __noinline int gem_userptr_done(struct mm_struct *mm, struct file *file, 
 	key.handle = a.handle;
 	buf.addr = a.addr;
 	buf.bytes = page_up(a.size);
-	return buffer_alloc(mm, &key, &buf);
+	key.file = file_id(file);
+	return key.file ? buffer_alloc(mm, &key, &buf) : -EAGAIN;
 }
 
 static __always_inline bool is_ours(u32 cmd)
@@ -254,7 +229,9 @@ static __noinline int ioctl_enter(struct task_struct *task, struct mm_struct *mm
 	} else if (kind == PINCAP_DEVICE_DRM && cmd == DRM_GEM_CLOSE) {
 		if (!read_args(&key.handle, sizeof(u32), arg))
 			return 0;
-		key.file = (u64)file;
+		key.file = file_known(file);
+		if (!key.file)
+			return 0;
 	} else {
 		return 0;
 	}
@@ -273,6 +250,8 @@ static __noinline int ioctl_exit(struct task_struct *task, struct mm_struct *mm,
 		return kfd_alloc_done(mm, arg);
 	if (kind == PINCAP_DEVICE_KFD && CMD_NR(cmd) == KFD_SVM)
 		return kfd_svm_done(mm, arg);
+	if (kind == PINCAP_DEVICE_DRM)
+		file_used(file);
 	if (kind == PINCAP_DEVICE_DRM && cmd == AMDGPU_GEM_CREATE)
 		return gem_create_done(mm, file, arg);
 	if (kind == PINCAP_DEVICE_DRM && cmd == AMDGPU_GEM_USERPTR)
@@ -353,6 +332,11 @@ static __always_inline bool is_mapping(u64 nr)
 	       nr == SYS_SHMAT || nr == SYS_SHMDT || nr == SYS_REMAP_FILE_PAGES;
 }
 
+static __always_inline bool is_opening(u64 nr)
+{
+	return nr == SYS_OPENAT || nr == SYS_OPEN || nr == SYS_OPENAT2 || nr == SYS_CREAT;
+}
+
 static __always_inline bool is_told_by_entry(u32 cmd)
 {
 	return cmd == KFD_FREE_MEMORY_OF_GPU || cmd == DRM_GEM_CLOSE || cmd == AMDGPU_GEM_CREATE;
@@ -387,11 +371,16 @@ int BPF_PROG(gpu_sys_exit, struct pt_regs *regs, long ret)
 	struct mm_struct *mm;
 	u32 cmd = regs->si;
 
-	if (nr != SYS_IOCTL && !is_mapping(nr))
+	if (nr != SYS_IOCTL && !is_mapping(nr) && !(is_opening(nr) && files_known))
 		return 0;
 	if (nr == SYS_IOCTL && !is_ours(cmd))
 		return 0;
 	task = bpf_get_current_task_btf();
+	if (is_opening(nr)) {
+		if (ret >= 0)
+			file_opened(file_of(task, ret));
+		return 0;
+	}
 	mm = task->mm;
 	if (!mm)
 		return 0;

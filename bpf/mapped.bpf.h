@@ -20,8 +20,8 @@
 struct mapped_walk {
 	struct task_struct *task;
 	u64 birth;
-	u64 at; /* up to here all is mapped ... */
-	u64 end; /* ... of a range that ends here ... */
+	u64 at;	  /* up to here all is mapped ... */
+	u64 end;  /* ... of a range that ends here ... */
 	u64 next; /* ... before the one that starts here; 0: it is the last */
 	long err;
 };

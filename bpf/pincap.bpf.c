@@ -174,6 +174,7 @@ int sweep(struct bpf_iter__task *ctx)
 		return 0;
 	generation = cfg->generation;
 	if (!task) {
+		reap_files();
 		bpf_for_each_map_elem(&processes, reap_process, &generation, 0);
 		bpf_for_each_map_elem(&cgroups, reap_cgroup, &generation, 0);
 		return 0;

@@ -25,8 +25,7 @@ int kernel_find_holes(uint32_t tid)
 	_cleanup_close_ int prog = kernel_get_pinned("progs/gpu_find_holes");
 	_cleanup_close_ int link = -1;
 	union bpf_iter_link_info info = { .task.tid = tid };
-	LIBBPF_OPTS(bpf_link_create_opts, opts, .iter_info = &info,
-		    .iter_info_len = sizeof(info));
+	LIBBPF_OPTS(bpf_link_create_opts, opts, .iter_info = &info, .iter_info_len = sizeof(info));
 	int err;
 
 	if (prog < 0)
