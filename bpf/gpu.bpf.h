@@ -41,35 +41,32 @@ static __noinline struct pincap_process *gpu_record(struct mm_struct *mm)
 }
 
 /* A handle that is handed out again was freed, though unseen: by a process that
- * shares the file. */
-static __noinline int buffer_forget(struct pincap_process *rec, u64 mm,
-				    struct pincap_buffer_key *key)
+ * shares the file. Returns the bytes to uncharge. */
+static __always_inline u64 buffer_forget(struct pincap_buffer_key *key)
 {
 	struct pincap_buffer *buf = bpf_map_lookup_elem(&buffers, key);
-	u64 bytes;
+	u64 bytes = buf ? buf->bytes : 0;
 
-	if (!buf)
-		return 0;
-	bytes = buf->bytes;
-	return bpf_map_delete_elem(&buffers, key) ? 0 : gpu_add(rec, mm, -bytes);
+	return buf && !bpf_map_delete_elem(&buffers, key) ? bytes : 0;
 }
 
 static __noinline int buffer_alloc(struct mm_struct *mm, struct pincap_buffer_key *key,
 				   struct pincap_buffer *buf)
 {
 	struct pincap_process *rec = gpu_record(mm);
+	s64 change;
 
 	if (!rec)
 		return -EAGAIN;
 	key->birth = rec->birth;
 	buf->mm = (u64)mm;
 	buf->tgid = bpf_get_current_pid_tgid() >> 32;
-	buffer_forget(rec, (u64)mm, key);
-	if (bpf_map_update_elem(&buffers, key, buf, BPF_NOEXIST)) {
+	change = -buffer_forget(key);
+	if (!bpf_map_update_elem(&buffers, key, buf, BPF_NOEXIST))
+		change += buf->bytes;
+	else
 		STAT(buffers_full);
-		return -EAGAIN;
-	}
-	return gpu_add(rec, (u64)mm, buf->bytes);
+	return gpu_add(rec, (u64)mm, change);
 }
 
 /*

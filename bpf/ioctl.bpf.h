@@ -52,8 +52,9 @@
 #define AMDGPU_GEM_USERPTR 0xc0186451
 #define AMDGPU_DOMAIN_GTT  2
 
+#define KFD_ALLOC_SKIPPED 8 /* u64 va_addr; kernel 6.1 has no stack for it */
+
 struct kfd_alloc {
-	u64 va_addr;
 	u64 size;
 	u64 handle;	 /* out */
 	u64 mmap_offset; /* in: the address, for USERPTR */
@@ -110,7 +111,8 @@ static __noinline int kfd_alloc_done(struct mm_struct *mm, u64 arg)
 	struct pincap_buffer buf = {};
 	struct kfd_alloc a;
 
-	if (!read_args(&a, sizeof(a), arg) || !(a.flags & (KFD_FLAG_GTT | KFD_FLAG_USERPTR)))
+	if (!read_args(&a, sizeof(a), arg + KFD_ALLOC_SKIPPED) ||
+	    !(a.flags & (KFD_FLAG_GTT | KFD_FLAG_USERPTR)))
 		return 0;
 	key.handle = a.handle;
 	buf.bytes = page_up(a.flags & KFD_FLAG_AQL_QUEUE_MEM ? a.size >> 1 : a.size);
@@ -172,6 +174,7 @@ static __noinline int gem_create_done(struct mm_struct *mm, struct file *file, u
 	if (!read_args(&handle, sizeof(handle), arg))
 		return 0;
 	key.handle = handle;
+	file_used(file);
 	key.file = file_id(file);
 	return key.file ? buffer_alloc(mm, &key, &buf) : -EAGAIN;
 }
@@ -203,6 +206,7 @@ static __noinline int gem_userptr_done(struct mm_struct *mm, struct file *file, 
 	key.handle = a.handle;
 	buf.addr = a.addr;
 	buf.bytes = page_up(a.size);
+	file_used(file);
 	key.file = file_id(file);
 	return key.file ? buffer_alloc(mm, &key, &buf) : -EAGAIN;
 }
@@ -250,8 +254,6 @@ static __noinline int ioctl_exit(struct task_struct *task, struct mm_struct *mm,
 		return kfd_alloc_done(mm, arg);
 	if (kind == PINCAP_DEVICE_KFD && CMD_NR(cmd) == KFD_SVM)
 		return kfd_svm_done(mm, arg);
-	if (kind == PINCAP_DEVICE_DRM)
-		file_used(file);
 	if (kind == PINCAP_DEVICE_DRM && cmd == AMDGPU_GEM_CREATE)
 		return gem_create_done(mm, file, arg);
 	if (kind == PINCAP_DEVICE_DRM && cmd == AMDGPU_GEM_USERPTR)
