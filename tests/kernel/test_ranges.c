@@ -490,7 +490,7 @@ static void replace_segment(const struct cg *cg)
 	NOW_PAGES(cg, 48);
 }
 
-#define HOLES 200
+#define KEPT 200
 
 /*
  * Mappings that no call of ours ends: of a ring for asynchronous I/O the kernel unmaps
@@ -499,26 +499,26 @@ static void replace_segment(const struct cg *cg)
 static void lose_silently(const struct cg *cg)
 {
 	aio_context_t ctx[8] = { 0 };
-	char *arena = mmap(NULL, 2 * HOLES * PAGE, RW, ANON, -1, 0);
+	char *arena = mmap(NULL, 2 * KEPT * PAGE, RW, ANON, -1, 0);
 	size_t ring = 0;
 
 	m.kfd = open(device, O_RDWR | O_CLOEXEC);
-	for (size_t i = 0; i < HOLES; i++)
+	for (size_t i = 0; i < KEPT; i++)
 		allow(arena + 2 * i * PAGE, 1);
 	for (size_t i = 0; i < 8; i++) {
 		CHILD_EQUAL(syscall(SYS_io_setup, 1, &ctx[i]), 0);
 		allow((void *)ctx[i], 1);
 		ring++;
 	}
-	NOW_PAGES(cg, HOLES + ring);
+	NOW_PAGES(cg, KEPT + ring);
 	pincap_sweep();
-	NOW_PAGES(cg, HOLES + ring);
+	NOW_PAGES(cg, KEPT + ring);
 	for (size_t i = 0; i < 8; i += 2, ring--)
 		CHILD_EQUAL(syscall(SYS_io_destroy, ctx[i]), 0);
-	CHILD_EQUAL(driver_holds(), (HOLES + ring) * PAGE);
+	CHILD_EQUAL(driver_holds(), (KEPT + ring) * PAGE);
 	pincap_sweep();
-	NOW_PAGES(cg, HOLES + ring);
-	CHILD_EQUAL(munmap(arena, 2 * HOLES * PAGE), 0);
+	NOW_PAGES(cg, KEPT + ring);
+	CHILD_EQUAL(munmap(arena, 2 * KEPT * PAGE), 0);
 	NOW_PAGES(cg, ring);
 }
 
@@ -679,6 +679,8 @@ static uint64_t known_file(void)
 	return address;
 }
 
+#define OPENS 64
+
 /* The next open is handed the address that was just given back. Its buffers are its
  * own from the first moment. */
 static void open_again(const struct cg *cg)
@@ -689,7 +691,7 @@ static void open_again(const struct cg *cg)
 	CPU_ZERO(&one);
 	CPU_SET(0, &one);
 	sched_setaffinity(0, sizeof(one), &one);
-	for (size_t i = 0; i < 300; i++) {
+	for (size_t i = 0; i < OPENS; i++) {
 		int fd = open_render();
 		uint64_t was, is;
 
@@ -709,7 +711,7 @@ static void open_again(const struct cg *cg)
 			SWEPT_PAGES(cg, 0);
 	}
 	SWEPT_PAGES(cg, 0);
-	fprintf(stderr, "# the same address %d times of 300\n", same);
+	fprintf(stderr, "# the same address %d times of %d\n", same, OPENS);
 	CHILD_EQUAL(same > 0, 1);
 }
 
