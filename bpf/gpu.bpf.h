@@ -40,21 +40,33 @@ static __noinline struct pincap_process *gpu_record(struct mm_struct *mm)
 	return rec;
 }
 
+/* A handle that is handed out again was freed, though unseen: by a process that
+ * shares the file. Returns the bytes to uncharge. */
+static __always_inline u64 buffer_forget(struct pincap_buffer_key *key)
+{
+	struct pincap_buffer *buf = bpf_map_lookup_elem(&buffers, key);
+	u64 bytes = buf ? buf->bytes : 0;
+
+	return buf && !bpf_map_delete_elem(&buffers, key) ? bytes : 0;
+}
+
 static __noinline int buffer_alloc(struct mm_struct *mm, struct pincap_buffer_key *key,
 				   struct pincap_buffer *buf)
 {
 	struct pincap_process *rec = gpu_record(mm);
+	s64 change;
 
 	if (!rec)
 		return -EAGAIN;
 	key->birth = rec->birth;
 	buf->mm = (u64)mm;
 	buf->tgid = bpf_get_current_pid_tgid() >> 32;
-	if (bpf_map_update_elem(&buffers, key, buf, BPF_NOEXIST)) {
+	change = -buffer_forget(key);
+	if (!bpf_map_update_elem(&buffers, key, buf, BPF_NOEXIST))
+		change += buf->bytes;
+	else
 		STAT(buffers_full);
-		return -EAGAIN;
-	}
-	return gpu_add(rec, (u64)mm, buf->bytes);
+	return gpu_add(rec, (u64)mm, change);
 }
 
 /*
@@ -114,7 +126,7 @@ static __noinline int range_allow(struct mm_struct *mm, u64 start, u64 end)
 {
 	struct pincap_process *rec = gpu_record(mm);
 
-	return rec ? gpu_add(rec, (u64)mm, svm_change(rec, start, end, false)) : -EAGAIN;
+	return rec ? gpu_add(rec, (u64)mm, svm_change(rec, start, end, false, 0)) : -EAGAIN;
 }
 
 /* Also for memory that was unmapped, whether or not the GPU had it. */
@@ -125,7 +137,7 @@ static __noinline int range_withdraw(struct mm_struct *mm, u64 start, u64 end)
 
 	if (!rec || !rec->svm_head)
 		return 0;
-	return gpu_add(rec, key, svm_change(rec, start, end, true));
+	return gpu_add(rec, key, svm_change(rec, start, end, true, 0));
 }
 
 #endif

@@ -144,13 +144,14 @@ struct pincap_thread {
 	__u32 free_kind;
 	__u32 zero;
 	__u64 create_bytes; /* GEM_CREATE entered and not left: what it asked for */
+	__u64 unmap_end;    /* brk or shmdt likewise: where the heap or the segment ended */
 };
-PINCAP_ASSERT_SIZE(struct pincap_thread, 88);
+PINCAP_ASSERT_SIZE(struct pincap_thread, 96);
 
 /* Map `buffers`: host memory in the GPU driver's hands. */
 struct pincap_buffer_key {
 	__u64 birth;  /* of the address space's record */
-	__u64 file;   /* DRM handles belong to an open file: its address; 0 for KFD */
+	__u64 file;   /* DRM handles belong to an open file: its id in `files`; 0 for KFD */
 	__u64 handle; /* the driver's */
 };
 PINCAP_ASSERT_SIZE(struct pincap_buffer_key, 24);
@@ -168,6 +169,14 @@ struct pincap_buffer {
 	__u32 tgid;
 };
 PINCAP_ASSERT_SIZE(struct pincap_buffer, 32);
+
+/* Map `files`, key: __u64 address of the struct file. Render nodes that are open and
+ * have had buffers. */
+struct pincap_file {
+	__u64 id; /* unique over all that are ever opened: the address is not */
+	__u64 private_data;
+};
+PINCAP_ASSERT_SIZE(struct pincap_file, 16);
 
 /* Map `ranges`: the SVM ranges of an address space, disjoint, as a sorted list. */
 struct pincap_range_key {
@@ -316,21 +325,22 @@ struct pincap_config {
 PINCAP_ASSERT_SIZE(struct pincap_config, 304);
 
 /* Map `stats`, one element: every early return and every loss, by name. */
-#define PINCAP_STATS(X)                                                                     \
-	X(processes_full) /* no room for an address space: EAGAIN, the sweep retries */     \
-	X(threads_full)	  /* no room for a thread: EAGAIN */                                \
-	X(cgroups_full)	  /* no room for a cgroup: EAGAIN, the sweep retries */             \
-	X(ranges_full)	  /* no room for an SVM range: its bytes are not counted */         \
-	X(svm_busy)	  /* a list of SVM ranges stayed locked: a change was lost */       \
-	X(buffers_full)	  /* no room for a GPU buffer: its bytes are not counted */         \
-	X(cgroup_gone)	  /* a walk met a missing entry */                                  \
-	X(too_deep)	  /* deeper than PINCAP_MAX_DEPTH: charged to the ancestor there */ \
-	X(sync_retries)	  /* a process kept migrating while it was read */                  \
-	X(charge_races)	  /* an admission lost its compare-and-exchange for good */         \
-	X(stale_record)	  /* a newborn address space found a dead one's record */           \
-	X(underflow)	  /* more uncharged than was held */                                \
-	X(user_fault)	  /* an ioctl's arguments could not be read */                      \
-	X(undecided)	  /* asked before the budget of a new cgroup was decided */         \
+#define PINCAP_STATS(X)                                                                      \
+	X(processes_full) /* no room for an address space: EAGAIN, the sweep retries */      \
+	X(threads_full)	  /* no room for a thread: EAGAIN */                                 \
+	X(cgroups_full)	  /* no room for a cgroup: EAGAIN, the sweep retries */              \
+	X(ranges_full)	  /* no room for an SVM range: its bytes are not counted */          \
+	X(svm_busy)	  /* a list of SVM ranges stayed locked: a change was lost */        \
+	X(buffers_full)	  /* no room for a GPU buffer: its bytes are not counted */          \
+	X(files_full)	  /* no room for an open render node: its buffers are not counted */ \
+	X(cgroup_gone)	  /* a walk met a missing entry */                                   \
+	X(too_deep)	  /* deeper than PINCAP_MAX_DEPTH: charged to the ancestor there */  \
+	X(sync_retries)	  /* a process kept migrating while it was read */                   \
+	X(charge_races)	  /* an admission lost its compare-and-exchange for good */          \
+	X(stale_record)	  /* a newborn address space found a dead one's record */            \
+	X(underflow)	  /* more uncharged than was held */                                 \
+	X(user_fault)	  /* an ioctl's arguments could not be read */                       \
+	X(undecided)	  /* asked before the budget of a new cgroup was decided */          \
 	X(events_lost)	  /* no room for an event */
 
 struct pincap_stats {

@@ -9,13 +9,22 @@
 #ifndef PINCAP_IOCTL_BPF_H
 #define PINCAP_IOCTL_BPF_H
 
-#include "gpu.bpf.h"
+#include "file.bpf.h"
+#include "mapped.bpf.h"
 
 /* arch/x86/entry/syscalls/syscall_64.tbl */
-#define SYS_MMAP   9
-#define SYS_MUNMAP 11
-#define SYS_IOCTL  16
-#define SYS_MREMAP 25
+#define SYS_OPEN	     2
+#define SYS_MMAP	     9
+#define SYS_MUNMAP	     11
+#define SYS_BRK		     12
+#define SYS_IOCTL	     16
+#define SYS_MREMAP	     25
+#define SYS_SHMAT	     30
+#define SYS_SHMDT	     67
+#define SYS_CREAT	     85
+#define SYS_REMAP_FILE_PAGES 216
+#define SYS_OPENAT	     257
+#define SYS_OPENAT2	     437
 
 #define MAP_FIXED	  0x10
 #define IS_ERR_VALUE(ret) ((u64)(ret) >= (u64)-4095)
@@ -43,8 +52,9 @@
 #define AMDGPU_GEM_USERPTR 0xc0186451
 #define AMDGPU_DOMAIN_GTT  2
 
+#define KFD_ALLOC_SKIPPED 8 /* u64 va_addr; kernel 6.1 has no stack for it */
+
 struct kfd_alloc {
-	u64 va_addr;
 	u64 size;
 	u64 handle;	 /* out */
 	u64 mmap_offset; /* in: the address, for USERPTR */
@@ -85,38 +95,6 @@ static __always_inline u64 page_up(u64 bytes)
 	return (bytes + page - 1) & ~(page - 1);
 }
 
-/* enum pincap_device_kind of the file behind a descriptor, or 0. */
-static __always_inline u32 device_kind(struct file *file)
-{
-	struct pincap_config *cfg = config_get();
-	struct inode *inode = BPF_CORE_READ(file, f_inode);
-	u16 mode = BPF_CORE_READ(inode, i_mode);
-	bool is_chr = (mode & S_IFMT) == S_IFCHR;
-	u32 dev = is_chr ? BPF_CORE_READ(inode, i_rdev) : BPF_CORE_READ(inode, i_sb, s_dev);
-	u64 ino = is_chr ? 0 : BPF_CORE_READ(inode, i_ino);
-
-	for (int i = 0; cfg && i < PINCAP_DEVICES; i++) {
-		struct pincap_device *d = &cfg->devices[i];
-
-		if (!d->kind)
-			break;
-		if (d->dev == dev && d->ino == ino)
-			return d->kind;
-	}
-	return 0;
-}
-
-static __always_inline struct file *file_of(struct task_struct *task, u32 fd)
-{
-	struct files_struct *files = task->files;
-	struct fdtable *fdt = files ? files->fdt : NULL;
-	struct file *file = NULL;
-
-	if (fdt && fd < fdt->max_fds)
-		bpf_probe_read_kernel(&file, sizeof(file), fdt->fd + fd);
-	return file;
-}
-
 static __always_inline bool read_args(void *to, u32 size, u64 from)
 {
 	if (!bpf_probe_read_user(to, size, (void *)from))
@@ -133,7 +111,8 @@ static __noinline int kfd_alloc_done(struct mm_struct *mm, u64 arg)
 	struct pincap_buffer buf = {};
 	struct kfd_alloc a;
 
-	if (!read_args(&a, sizeof(a), arg) || !(a.flags & (KFD_FLAG_GTT | KFD_FLAG_USERPTR)))
+	if (!read_args(&a, sizeof(a), arg + KFD_ALLOC_SKIPPED) ||
+	    !(a.flags & (KFD_FLAG_GTT | KFD_FLAG_USERPTR)))
 		return 0;
 	key.handle = a.handle;
 	buf.bytes = page_up(a.flags & KFD_FLAG_AQL_QUEUE_MEM ? a.size >> 1 : a.size);
@@ -181,7 +160,7 @@ static __noinline int kfd_svm_done(struct mm_struct *mm, u64 arg)
 /* The handle overwrites the size: the size is what was asked at the start. */
 static __noinline int gem_create_done(struct mm_struct *mm, struct file *file, u64 arg)
 {
-	struct pincap_buffer_key key = { .file = (u64)file };
+	struct pincap_buffer_key key = {};
 	struct pincap_buffer buf = { .kind = PINCAP_BUFFER_GTT };
 	u64 mm_key = (u64)mm;
 	struct pincap_process *rec = bpf_map_lookup_elem(&processes, &mm_key);
@@ -195,7 +174,9 @@ static __noinline int gem_create_done(struct mm_struct *mm, struct file *file, u
 	if (!read_args(&handle, sizeof(handle), arg))
 		return 0;
 	key.handle = handle;
-	return buffer_alloc(mm, &key, &buf);
+	file_used(file);
+	key.file = file_id(file);
+	return key.file ? buffer_alloc(mm, &key, &buf) : -EAGAIN;
 }
 
 static __noinline int gem_create_enter(struct mm_struct *mm, u64 arg)
@@ -216,7 +197,7 @@ static __noinline int gem_create_enter(struct mm_struct *mm, u64 arg)
 
 static __noinline int gem_userptr_done(struct mm_struct *mm, struct file *file, u64 arg)
 {
-	struct pincap_buffer_key key = { .file = (u64)file };
+	struct pincap_buffer_key key = {};
 	struct pincap_buffer buf = { .kind = PINCAP_BUFFER_USERPTR };
 	struct amdgpu_userptr a;
 
@@ -225,7 +206,9 @@ static __noinline int gem_userptr_done(struct mm_struct *mm, struct file *file, 
 	key.handle = a.handle;
 	buf.addr = a.addr;
 	buf.bytes = page_up(a.size);
-	return buffer_alloc(mm, &key, &buf);
+	file_used(file);
+	key.file = file_id(file);
+	return key.file ? buffer_alloc(mm, &key, &buf) : -EAGAIN;
 }
 
 static __always_inline bool is_ours(u32 cmd)
@@ -250,7 +233,9 @@ static __noinline int ioctl_enter(struct task_struct *task, struct mm_struct *mm
 	} else if (kind == PINCAP_DEVICE_DRM && cmd == DRM_GEM_CLOSE) {
 		if (!read_args(&key.handle, sizeof(u32), arg))
 			return 0;
-		key.file = (u64)file;
+		key.file = file_known(file);
+		if (!key.file)
+			return 0;
 	} else {
 		return 0;
 	}
@@ -276,8 +261,42 @@ static __noinline int ioctl_exit(struct task_struct *task, struct mm_struct *mm,
 	return 0;
 }
 
+/* The thread's own entry, if its address space has ranges. */
+static __always_inline struct pincap_thread *thread_with_ranges(struct mm_struct *mm)
+{
+	u64 key = (u64)mm;
+	u32 tid = bpf_get_current_pid_tgid();
+	struct pincap_process *rec = bpf_map_lookup_elem(&processes, &key);
+
+	return rec && rec->svm_head ? thread_get(tid, rec) : NULL;
+}
+
+/* brk and shmdt do not say where that ends which they unmap: it is seen before. */
+static __noinline int unmap_enter(struct task_struct *task, struct mm_struct *mm, u64 nr, u64 start)
+{
+	struct pincap_thread *t = thread_with_ranges(mm);
+
+	if (t)
+		t->unmap_end = nr == SYS_BRK ? page_up(mm->brk) : segment_end(task, start);
+	return 0;
+}
+
+/* Returns where it ended, or 0. */
+static __noinline u64 unmap_exit(struct mm_struct *mm)
+{
+	struct pincap_thread *t = thread_with_ranges(mm);
+	u64 end;
+
+	if (!t)
+		return 0;
+	end = t->unmap_end;
+	t->unmap_end = 0;
+	return end;
+}
+
 /* A call that put other memory, or none, where an SVM range was: it has ended. */
-static __always_inline void mapping_changed(struct mm_struct *mm, struct pt_regs *regs, long ret)
+static __always_inline void mapping_changed(struct task_struct *task, struct mm_struct *mm,
+					    struct pt_regs *regs, long ret)
 {
 	u64 start = regs->di, end = page_up(start + regs->si);
 
@@ -292,28 +311,56 @@ static __always_inline void mapping_changed(struct mm_struct *mm, struct pt_regs
 			start += page_up(regs->dx);
 		else
 			range_withdraw(mm, ret, ret + page_up(regs->dx));
-		if (start >= end)
-			return;
+		break;
+	case SYS_BRK:
+		start = page_up(ret);
+		end = unmap_exit(mm);
+		break;
+	case SYS_SHMAT: /* over something; or its detaching went unseen */
+		start = ret;
+		end = thread_with_ranges(mm) ? segment_end(task, ret) : 0;
+		break;
+	case SYS_SHMDT:
+		end = unmap_exit(mm);
 		break;
 	}
-	range_withdraw(mm, start, end);
+	if (start < end)
+		range_withdraw(mm, start, end);
+}
+
+static __always_inline bool is_mapping(u64 nr)
+{
+	return nr == SYS_MMAP || nr == SYS_MUNMAP || nr == SYS_MREMAP || nr == SYS_BRK ||
+	       nr == SYS_SHMAT || nr == SYS_SHMDT || nr == SYS_REMAP_FILE_PAGES;
+}
+
+static __always_inline bool is_opening(u64 nr)
+{
+	return nr == SYS_OPENAT || nr == SYS_OPEN || nr == SYS_OPENAT2 || nr == SYS_CREAT;
+}
+
+static __always_inline bool is_told_by_entry(u32 cmd)
+{
+	return cmd == KFD_FREE_MEMORY_OF_GPU || cmd == DRM_GEM_CLOSE || cmd == AMDGPU_GEM_CREATE;
 }
 
 SEC("tp_btf/sys_enter")
 int BPF_PROG(gpu_sys_enter, struct pt_regs *regs, long id)
 {
+	bool is_unmap = id == SYS_BRK || id == SYS_SHMDT;
 	struct task_struct *task;
 	struct mm_struct *mm;
-	u32 cmd;
+	u32 cmd = regs->si;
 
-	if (id != SYS_IOCTL)
-		return 0;
-	cmd = regs->si;
-	if (cmd != KFD_FREE_MEMORY_OF_GPU && cmd != DRM_GEM_CLOSE && cmd != AMDGPU_GEM_CREATE)
+	if (!is_unmap && (id != SYS_IOCTL || !is_told_by_entry(cmd)))
 		return 0;
 	task = bpf_get_current_task_btf();
 	mm = task->mm;
-	if (mm)
+	if (!mm)
+		return 0;
+	if (is_unmap)
+		unmap_enter(task, mm, id, regs->di);
+	else
 		ioctl_enter(task, mm, regs->di, cmd, regs->dx);
 	return 0;
 }
@@ -326,17 +373,22 @@ int BPF_PROG(gpu_sys_exit, struct pt_regs *regs, long ret)
 	struct mm_struct *mm;
 	u32 cmd = regs->si;
 
-	if (nr != SYS_IOCTL && nr != SYS_MUNMAP && nr != SYS_MREMAP && nr != SYS_MMAP)
+	if (nr != SYS_IOCTL && !is_mapping(nr) && !(is_opening(nr) && files_known))
 		return 0;
 	if (nr == SYS_IOCTL && !is_ours(cmd))
 		return 0;
 	task = bpf_get_current_task_btf();
+	if (is_opening(nr)) {
+		if (ret >= 0)
+			file_opened(file_of(task, ret));
+		return 0;
+	}
 	mm = task->mm;
 	if (!mm)
 		return 0;
 	if (nr != SYS_IOCTL) {
 		if (!IS_ERR_VALUE(ret))
-			mapping_changed(mm, regs, ret);
+			mapping_changed(task, mm, regs, ret);
 		return 0;
 	}
 	if (cmd == KFD_FREE_MEMORY_OF_GPU || cmd == DRM_GEM_CLOSE)

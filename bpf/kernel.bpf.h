@@ -32,6 +32,7 @@ struct bpf_map; /* callbacks of bpf_for_each_map_elem are handed one */
 #define ESRCH	    3
 #define EAGAIN	    11
 #define ENOMEM	    12
+#define EBUSY	    16
 #define EEXIST	    17
 #define EINVAL	    22
 #define EINPROGRESS 115
@@ -78,6 +79,7 @@ struct mm_struct {
 	unsigned long locked_vm; /* pages; written under mmap_lock */
 	atomic64_t pinned_vm;	 /* pages */
 	struct task_struct *owner;
+	unsigned long brk; /* the end of the heap */
 };
 
 struct super_block {
@@ -91,8 +93,25 @@ struct inode {
 	struct super_block *i_sb;
 };
 
+typedef struct {
+	atomic64_t refcnt;
+} file_ref_t;
+
 struct file {
 	struct inode *f_inode;
+	void *private_data;
+	file_ref_t f_ref; /* since 6.13; f_count before */
+};
+
+struct file___count {
+	atomic64_t f_count;
+};
+
+struct vm_area_struct {
+	unsigned long vm_start;
+	unsigned long vm_end;
+	struct mm_struct *vm_mm;
+	struct file *vm_file;
 };
 
 #define S_IFMT	00170000
@@ -128,12 +147,19 @@ struct pt_regs {
 
 struct bpf_iter_meta {
 	struct seq_file *seq;
+	u64 session_id;
 	u64 seq_num;
 };
 
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
+};
+
+struct bpf_iter__task_vma {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	struct vm_area_struct *vma;
 };
 
 #pragma clang attribute pop

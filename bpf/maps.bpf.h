@@ -44,6 +44,13 @@ struct {
 	__type(value, struct pincap_buffer);
 } buffers SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u64);
+	__type(value, struct pincap_file);
+} files SEC(".maps");
+
 #define RANGES_MAX 65536
 
 struct {

@@ -156,7 +156,8 @@ static long reap_cgroup(struct bpf_map *map, u64 *cgid, struct pincap_cgroup *cg
 /*
  * The sweep is the truth: every task's address space, whatever was missed. The
  * loader holds a lock file meanwhile and has raised config.generation, so that
- * one runs at a time. The last call, without a task, drops what two complete
+ * one runs at a time. It prints, as u32, the ids of tasks whose mappings are to
+ * be looked through (mapped.bpf.h). The last call, without a task, drops what two complete
  * sweeps have not seen.
  */
 SEC("iter/task")
@@ -167,11 +168,13 @@ int sweep(struct bpf_iter__task *ctx)
 	struct pincap_process *rec;
 	struct mm_struct *mm;
 	u64 key, generation;
+	u32 tid = 0;
 
 	if (!cfg)
 		return 0;
 	generation = cfg->generation;
 	if (!task) {
+		reap_files();
 		bpf_for_each_map_elem(&processes, reap_process, &generation, 0);
 		bpf_for_each_map_elem(&cgroups, reap_cgroup, &generation, 0);
 		return 0;
@@ -185,7 +188,12 @@ int sweep(struct bpf_iter__task *ctx)
 		return 0; /* another thread of the same address space */
 	observe(mm, 0);
 	rec = bpf_map_lookup_elem(&processes, &key);
-	if (rec)
+	if (!rec)
+		return 0;
+	if (rec->svm_head && has_hole(task, rec))
+		tid = task->pid;
+	/* Without room the iterator shows this task again. */
+	if (!tid || !bpf_seq_write(ctx->meta->seq, &tid, sizeof(tid)))
 		rec->generation = generation;
 	return 0;
 }

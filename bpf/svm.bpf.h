@@ -135,14 +135,19 @@ static long svm_cut_step(u32 i, struct svm_walk *w)
 	return 1;
 }
 
-/* Returns the change in bytes. */
-static __noinline s64 svm_change(struct pincap_process *rec, u64 start, u64 end, bool withdraw)
+/* Returns the change in bytes. `after`: the start of a range before the request,
+ * from where to look, or 0. */
+static __noinline s64 svm_change(struct pincap_process *rec, u64 start, u64 end, bool withdraw,
+				 u64 after)
 {
 	struct svm_walk w = { .rec = rec, .birth = rec->birth, .start = start, .end = end };
+	struct pincap_range *r;
 
 	if (!svm_lock(rec))
 		return 0;
-	w.at = rec->svm_head;
+	r = after && after < start ? svm_find(w.birth, after) : NULL;
+	w.prev = r ? after : 0;
+	w.at = r ? r->next : rec->svm_head;
 	if (withdraw) {
 		bpf_loop(RANGES_MAX, svm_cut_step, &w, 0);
 	} else {

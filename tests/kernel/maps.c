@@ -20,8 +20,8 @@
 static struct open_map {
 	const char *name;
 	int fd; /* + 1; 0: not open */
-} open_maps[] = { { "cgroups", 0 }, { "processes", 0 }, { "threads", 0 },
-		  { "buffers", 0 }, { "ranges", 0 },	{ "stats", 0 } };
+} open_maps[] = { { "cgroups", 0 }, { "processes", 0 }, { "threads", 0 }, { "buffers", 0 },
+		  { "files", 0 },   { "ranges", 0 },	{ "stats", 0 } };
 
 #define N_MAPS (sizeof(open_maps) / sizeof(open_maps[0]))
 
@@ -117,7 +117,7 @@ void map_wait(const struct cg *cg, int64_t current, int64_t held)
 int map_count(const char *name)
 {
 	int fd = map_fd(name), n = 0;
-	char key[16], *last = NULL;
+	char key[sizeof(struct pincap_buffer_key)], *last = NULL; /* the longest */
 
 	while (!bpf_map_get_next_key(fd, last, key)) {
 		last = key;

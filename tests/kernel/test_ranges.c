@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,8 +17,14 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <linux/aio_abi.h>
+#include <bpf/bpf.h>
+#include <libdrm/amdgpu_drm.h>
 #include <cmocka.h>
 
 #include "tests/kernel/ask.h"
@@ -78,7 +85,7 @@ static struct {
 	uint64_t random;
 } m;
 
-static char dir[64], device[80];
+static char dir[64], device[80], render[80];
 static pid_t driver;
 
 static uint64_t dice(uint64_t sides)
@@ -359,6 +366,374 @@ static void threads_mix_both(void **state)
 	map_wait(&cg, 0, 0);
 }
 
+/*
+ * Memory that goes without munmap. What the figures have to be is known here; and the
+ * driver, which looks into /proc for what is mapped, says the same.
+ */
+static uint64_t driver_holds(void)
+{
+	char line[256];
+	unsigned long long bytes = UINT64_MAX;
+	FILE *f = fopen(device, "re");
+
+	CHILD_EQUAL(!f, 0);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "total gpu_bytes %llu", &bytes) == 1)
+			break;
+	fclose(f);
+	return bytes;
+}
+
+static void wait_driver(size_t pages)
+{
+	struct deadline d = deadline_in(2000);
+
+	while (driver_holds() != pages * PAGE && deadline_open(&d))
+		;
+}
+
+static void pincap_sweep(void)
+{
+	CHILD_EQUAL(system("${PINCAP:-build/pincap} stat / >/dev/null"), 0);
+}
+
+static void allow(const void *at, size_t pages)
+{
+	struct svm a = {
+		.start = (uint64_t)at,
+		.size = pages * PAGE,
+		.op = SET_ATTR,
+		.nattr = 2,
+		.attr = { { SET_FLAGS, 2 }, { ACCESS_IN_PLACE, 0x4242 } },
+	};
+
+	CHILD_EQUAL(ioctl(m.kfd, IOC_SVM, &a), 0);
+}
+
+/* At once: the system call says it. */
+#define NOW_PAGES(cg, pages)                                         \
+	do {                                                         \
+		CHILD_EQUAL(current_of(cg), (int64_t)(pages)*PAGE);  \
+		CHILD_EQUAL(driver_holds(), (uint64_t)(pages)*PAGE); \
+	} while (0)
+
+static void shrink_heap(const struct cg *cg)
+{
+	char *base;
+
+	m.kfd = open(device, O_RDWR | O_CLOEXEC);
+	base = sbrk(0);
+	CHILD_EQUAL(brk((char *)(((uintptr_t)base + 2 * PAGE - 1) & ~(PAGE - 1))), 0);
+	base = sbrk(0);
+	CHILD_EQUAL(brk(base + 64 * PAGE), 0);
+	allow(base, 64);
+	NOW_PAGES(cg, 64);
+	CHILD_EQUAL(brk(base + 48 * PAGE), 0);
+	NOW_PAGES(cg, 48);
+	CHILD_EQUAL(brk(base + 16 * PAGE - 100), 0);
+	NOW_PAGES(cg, 16);
+	CHILD_EQUAL(brk(base + 64 * PAGE), 0); /* others' memory now */
+	NOW_PAGES(cg, 16);
+	CHILD_EQUAL(brk((char *)UINT64_MAX), -1);
+	NOW_PAGES(cg, 16);
+	CHILD_EQUAL(brk(base), 0);
+	NOW_PAGES(cg, 0);
+}
+
+static void detach_segments(const struct cg *cg)
+{
+	int id = shmget(IPC_PRIVATE, 32 * PAGE, IPC_CREAT | 0600);
+	char *a, *b;
+
+	m.kfd = open(device, O_RDWR | O_CLOEXEC);
+	a = shmat(id, NULL, 0);
+	b = shmat(id, NULL, 0);
+	CHILD_EQUAL(shmctl(id, IPC_RMID, NULL), 0);
+	CHILD_EQUAL(a != MAP_FAILED && b != MAP_FAILED, 1);
+	allow(a, 32);
+	allow(b, 8);
+	NOW_PAGES(cg, 40);
+	CHILD_EQUAL(mprotect(a + 4 * PAGE, 4 * PAGE, PROT_READ), 0); /* three mappings */
+	CHILD_EQUAL(shmdt(a + PAGE), -1);
+	NOW_PAGES(cg, 40);
+	CHILD_EQUAL(shmdt(a), 0);
+	NOW_PAGES(cg, 8);
+	CHILD_EQUAL(shmat(id, a, 0) == a, 1);
+	NOW_PAGES(cg, 8);
+	allow(a, 32);
+	NOW_PAGES(cg, 40);
+	/* A page of something else in it stays, and what is behind it goes later. */
+	CHILD_EQUAL(mmap(a + 8 * PAGE, PAGE, RW, ANON | MAP_FIXED, -1, 0) == a + 8 * PAGE, 1);
+	allow(a + 8 * PAGE, 1);
+	NOW_PAGES(cg, 40);
+	CHILD_EQUAL(shmdt(a), 0);
+	CHILD_EQUAL(driver_holds(), 9 * PAGE);
+	pincap_sweep();
+	NOW_PAGES(cg, 9);
+	CHILD_EQUAL(munmap(a + 8 * PAGE, PAGE), 0);
+	NOW_PAGES(cg, 8);
+	CHILD_EQUAL(shmdt(b), 0);
+	NOW_PAGES(cg, 0);
+}
+
+static void replace_segment(const struct cg *cg)
+{
+	int id = shmget(IPC_PRIVATE, 16 * PAGE, IPC_CREAT | 0600);
+	char *a = mmap(NULL, 64 * PAGE, RW, ANON, -1, 0);
+
+	m.kfd = open(device, O_RDWR | O_CLOEXEC);
+	allow(a, 64);
+	CHILD_EQUAL(shmat(id, a + 8 * PAGE, SHM_REMAP) == a + 8 * PAGE, 1);
+	CHILD_EQUAL(current_of(cg), 48 * PAGE); /* /proc does not tell the driver of this */
+	CHILD_EQUAL(shmctl(id, IPC_RMID, NULL), 0);
+	CHILD_EQUAL(shmdt(a + 8 * PAGE), 0);
+	NOW_PAGES(cg, 48);
+}
+
+#define KEPT 200
+
+/*
+ * Mappings that no call of ours ends: of a ring for asynchronous I/O the kernel unmaps
+ * itself. Among many ranges that stay, each of them is found by the next sweep.
+ */
+static void lose_silently(const struct cg *cg)
+{
+	aio_context_t ctx[8] = { 0 };
+	char *arena = mmap(NULL, 2 * KEPT * PAGE, RW, ANON, -1, 0);
+	size_t ring = 0;
+
+	m.kfd = open(device, O_RDWR | O_CLOEXEC);
+	for (size_t i = 0; i < KEPT; i++)
+		allow(arena + 2 * i * PAGE, 1);
+	for (size_t i = 0; i < 8; i++) {
+		CHILD_EQUAL(syscall(SYS_io_setup, 1, &ctx[i]), 0);
+		allow((void *)ctx[i], 1);
+		ring++;
+	}
+	NOW_PAGES(cg, KEPT + ring);
+	pincap_sweep();
+	NOW_PAGES(cg, KEPT + ring);
+	for (size_t i = 0; i < 8; i += 2, ring--)
+		CHILD_EQUAL(syscall(SYS_io_destroy, ctx[i]), 0);
+	CHILD_EQUAL(driver_holds(), (KEPT + ring) * PAGE);
+	pincap_sweep();
+	NOW_PAGES(cg, KEPT + ring);
+	CHILD_EQUAL(munmap(arena, 2 * KEPT * PAGE), 0);
+	NOW_PAGES(cg, ring);
+}
+
+static void without_munmap(void **state)
+{
+	static void (*const ways[])(const struct cg *) = { shrink_heap, detach_segments,
+							   replace_segment, lose_silently };
+	struct cg cg;
+
+	(void)state;
+	cg_make(&cg, NULL, "silent");
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		child_run(&cg, ways[i], &cg);
+		map_wait(&cg, 0, 0);
+	}
+	assert_int_equal(map_count("ranges"), 0);
+}
+
+/* The KFD's state is the address space's: the last close frees nothing, and the next
+ * open finds it. */
+static void close_kfd(const struct cg *cg)
+{
+	uint64_t handle;
+	char *a = mmap(NULL, 8 * PAGE, RW, ANON, -1, 0);
+
+	m.kfd = open(device, O_RDWR | O_CLOEXEC);
+	handle = alloc_gtt(16 * PAGE);
+	allow(a, 8);
+	NOW_PAGES(cg, 24);
+	close(m.kfd);
+	pincap_sweep();
+	NOW_PAGES(cg, 24);
+	CHILD_EQUAL(munmap(a, 4 * PAGE), 0);
+	NOW_PAGES(cg, 20);
+	m.kfd = open(device, O_RDWR | O_CLOEXEC);
+	CHILD_EQUAL(ioctl(m.kfd, IOC_FREE, &handle), 0);
+	NOW_PAGES(cg, 4);
+	alloc_gtt(8 * PAGE);
+	close(m.kfd);
+	NOW_PAGES(cg, 12);
+}
+
+static uint32_t create_gem(int fd, size_t pages)
+{
+	union drm_amdgpu_gem_create args = { .in.bo_size = pages * PAGE };
+
+	args.in.domains = AMDGPU_GEM_DOMAIN_GTT;
+	CHILD_EQUAL(ioctl(fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &args), 0);
+	return args.out.handle;
+}
+
+static void close_gem(int fd, uint32_t handle)
+{
+	struct drm_gem_close args = { .handle = handle };
+
+	CHILD_EQUAL(ioctl(fd, DRM_IOCTL_GEM_CLOSE, &args), 0);
+}
+
+static int open_render(void)
+{
+	int fd = open(render, O_RDWR | O_CLOEXEC);
+
+	CHILD_EQUAL(fd >= 0, 1);
+	return fd;
+}
+
+/* Within one sweep, and exactly what the driver holds. */
+#define SWEPT_PAGES(cg, pages)                                       \
+	do {                                                         \
+		CHILD_EQUAL(driver_holds(), (uint64_t)(pages)*PAGE); \
+		pincap_sweep();                                      \
+		NOW_PAGES(cg, pages);                                \
+	} while (0)
+
+static void close_in_turn(const struct cg *cg)
+{
+	int a = open_render(), b = open_render(), copy = dup(a);
+
+	create_gem(a, 8);
+	create_gem(b, 4);
+	NOW_PAGES(cg, 12);
+	close(a);
+	SWEPT_PAGES(cg, 12);
+	close_gem(copy, create_gem(copy, 2));
+	NOW_PAGES(cg, 12);
+	close(copy);
+	SWEPT_PAGES(cg, 4);
+	dup2(0, b); /* closes it */
+	SWEPT_PAGES(cg, 0);
+	a = open_render();
+	b = open_render();
+	create_gem(a, 8);
+	create_gem(b, 4);
+	CHILD_EQUAL(syscall(SYS_close_range, a, b, 0), 0);
+	SWEPT_PAGES(cg, 0);
+}
+
+/* Another process has the file, which need not be in the cgroup. */
+static void leave_to_child(const struct cg *cg)
+{
+	int fd = open_render(), status;
+	pid_t pid;
+
+	create_gem(fd, 8);
+	pid = fork();
+	if (!pid)
+		for (;;)
+			pause();
+	close(fd);
+	SWEPT_PAGES(cg, 8);
+	SWEPT_PAGES(cg, 8);
+	kill(pid, SIGKILL);
+	CHILD_EQUAL(waitpid(pid, &status, 0), pid);
+	SWEPT_PAGES(cg, 0);
+}
+
+static void send_fd(int to, int fd)
+{
+	char control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct iovec iov = { &(char){ 0 }, 1 };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &fd, sizeof(int));
+	CHILD_EQUAL(sendmsg(to, &msg, 0), 1);
+}
+
+/* Nobody's descriptor, on its way: still open. */
+static void keep_in_message(const struct cg *cg)
+{
+	int fd = open_render(), pair[2];
+
+	CHILD_EQUAL(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	create_gem(fd, 8);
+	send_fd(pair[0], fd);
+	close(fd);
+	SWEPT_PAGES(cg, 8);
+	close(pair[0]);
+	close(pair[1]);
+	wait_driver(0); /* the kernel drops messages when it gets round to it */
+	SWEPT_PAGES(cg, 0);
+}
+
+/* The first of the files that are known: its address. */
+static uint64_t known_file(void)
+{
+	uint64_t address = 0;
+
+	bpf_map_get_next_key(map_fd("files"), NULL, &address);
+	return address;
+}
+
+#define OPENS 64
+
+/* The next open is handed the address that was just given back. Its buffers are its
+ * own from the first moment. */
+static void open_again(const struct cg *cg)
+{
+	cpu_set_t one;
+	int same = 0;
+
+	CPU_ZERO(&one);
+	CPU_SET(0, &one);
+	sched_setaffinity(0, sizeof(one), &one);
+	for (size_t i = 0; i < OPENS; i++) {
+		int fd = open_render();
+		uint64_t was, is;
+
+		create_gem(fd, 16);
+		create_gem(fd, 16);
+		was = known_file();
+		close(fd);
+		fd = open_render();
+		create_gem(fd, 1);
+		is = known_file();
+		if (is == was && map_count("files") == 1) {
+			same++;
+			NOW_PAGES(cg, 1);
+		}
+		close(fd);
+		if (i % 16 == 0)
+			SWEPT_PAGES(cg, 0);
+	}
+	SWEPT_PAGES(cg, 0);
+	fprintf(stderr, "# the same address %d times of %d\n", same, OPENS);
+	CHILD_EQUAL(same > 0, 1);
+}
+
+static void open_files(void **state)
+{
+	static void (*const ways[])(const struct cg *) = {
+		close_kfd, close_in_turn, leave_to_child, keep_in_message, open_again,
+	};
+	struct cg cg;
+
+	(void)state;
+	cg_make(&cg, NULL, "files");
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		child_run(&cg, ways[i], &cg);
+		map_wait(&cg, 0, 0);
+	}
+	assert_int_equal(map_count("buffers"), 0);
+	pincap_sweep();
+	assert_int_equal(map_count("files"), 0);
+	assert_int_equal(map_stats().files_full, 0);
+}
+
 /* The driver, beside this program; ready when it says so. */
 static void start_driver(const char *self)
 {
@@ -368,7 +743,9 @@ static void start_driver(const char *self)
 	snprintf(dir, sizeof(dir), "/tmp/pincap-ranges-XXXXXX");
 	assert_non_null(mkdtemp(dir));
 	snprintf(device, sizeof(device), "%s/kfd", dir);
+	snprintf(render, sizeof(render), "%s/render", dir);
 	close(open(device, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+	close(open(render, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
 	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
 	driver = fork();
 	if (!driver) {
@@ -377,7 +754,7 @@ static void start_driver(const char *self)
 		snprintf(path, sizeof(path), "%.*s/../kfd-driver", (int)(strrchr(self, '/') - self),
 			 self);
 		dup2(out[1], STDOUT_FILENO);
-		execl(path, "kfd-driver", device, NULL);
+		execl(path, "kfd-driver", device, "--render", render, NULL);
 		_exit(127);
 	}
 	close(out[1]);
@@ -396,8 +773,8 @@ static int setup(void **state)
 	start_driver(self);
 	if (harness_setup(state))
 		return -1;
-	snprintf(command, sizeof(command), "%s load --kfd %s", pincap ? pincap : "build/pincap",
-		 device);
+	snprintf(command, sizeof(command), "%s load --kfd %s --drm %s",
+		 pincap ? pincap : "build/pincap", device, render);
 	return system(command);
 }
 
@@ -408,6 +785,7 @@ static int teardown(void **state)
 	kill(driver, SIGTERM);
 	waitpid(driver, NULL, 0);
 	unlink(device);
+	unlink(render);
 	rmdir(dir);
 	return err;
 }
@@ -418,6 +796,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(random_ranges, test_teardown),
 		cmocka_unit_test_teardown(promises_and_pins, test_teardown),
 		cmocka_unit_test_teardown(threads_mix_both, test_teardown),
+		cmocka_unit_test_teardown(without_munmap, test_teardown),
+		cmocka_unit_test_teardown(open_files, test_teardown),
 	};
 
 	harness_init(argc, argv);

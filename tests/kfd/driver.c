@@ -3,7 +3,7 @@
  * kfd-driver: an AMD GPU driver without a GPU. It mounts one regular file whose
  * ioctls behave as those of /dev/kfd do: they come back from the kernel with 0
  * or with an error, buffers get handles, a limit can refuse them, and all of
- * them go when the file is closed. Reading the file shows what is held, for
+ * them go with the address space. Reading the file shows what is held, for
  * tests to compare with. The workload's side is libkfd-shim.so.
  */
 #include <err.h>
@@ -110,6 +110,17 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
+/* Nothing that was closed before a report was asked for shows in it: reports are read
+ * from the KFD, so all that waits at the render node comes before the next request. */
+static int serve_next(struct fuse_file *files[static FILES])
+{
+	int err = 1;
+
+	while (files[1] && err > 0)
+		err = fuse_file_serve(files[1]);
+	return err < 0 ? err : fuse_file_serve(files[0]);
+}
+
 /* Until a signal or until a mount is gone; both are a good end. */
 static int serve(struct fuse_file *files[static FILES], int signal_fd)
 {
@@ -124,11 +135,9 @@ static int serve(struct fuse_file *files[static FILES], int signal_fd)
 			return -errno;
 		if (fds[0].revents)
 			return 0;
-		for (i = 0; i < FILES; i++) {
-			err = files[i] ? fuse_file_serve(files[i]) : 0;
-			if (err)
-				return err == -ENODEV ? 0 : err;
-		}
+		err = serve_next(files);
+		if (err < 0)
+			return err == -ENODEV ? 0 : err;
 	}
 }
 

@@ -217,8 +217,10 @@ int fuse_file_serve(struct fuse_file *f)
 
 	do {
 		err = serve_one(f);
-	} while (!err || err == -EINTR || err == -ENOENT);
-	return err == -EAGAIN ? 0 : err;
+	} while (err == -EINTR || err == -ENOENT);
+	if (err == -EAGAIN)
+		return 0;
+	return err ? err : 1;
 }
 
 int fuse_file_fd(const struct fuse_file *f)

@@ -22,7 +22,7 @@ struct fuse_file *fuse_file_close(struct fuse_file *f);
 /* Readable when a request waits. */
 int fuse_file_fd(const struct fuse_file *f);
 
-/* Serve what waits. -ENODEV: the mount is gone. */
+/* Serve a request. 1: done; 0: none waits. -ENODEV: the mount is gone. */
 int fuse_file_serve(struct fuse_file *f);
 
 #endif

@@ -41,6 +41,7 @@ static int take_snapshot(struct opener *reader)
 	f = open_memstream(&reader->report, &reader->report_bytes);
 	if (!f)
 		return -errno;
+	table_reap(t);
 	for (p = t->processes; p; p = p->next)
 		process_sweep_svm(t, p);
 	for (p = t->processes; p; p = p->next)

@@ -17,11 +17,23 @@ struct buffer {
 	uint64_t bytes;
 };
 
-/* What the files that one process has opened hold together. */
+struct pool {
+	struct buffer *buffers; /* index: low half of the handle */
+	size_t size;
+	uint64_t next_offset;
+};
+
+/*
+ * What the files that one process has opened hold together. The KFD's buffers and
+ * ranges are the address space's, not a file's: they outlive the last close, and can
+ * be freed through another open. They end with the address space.
+ */
 struct process {
 	struct process *next, **link;
 	pid_t tgid; /* 0: in a pid namespace that we cannot see */
 	unsigned openers;
+	int mem_fd; /* of the address space that opened the KFD; -1: none, or unknown */
+	struct pool kfd;
 	bool is_user;
 	size_t system_buffers;
 	uint64_t gpu_bytes; /* host memory only; with svm_bytes and drm_bytes */
@@ -36,9 +48,7 @@ struct opener {
 	struct process *process;
 	enum opener_kind kind;
 	bool is_user;
-	struct buffer *buffers; /* index: low half of the handle */
-	size_t buffers_size;
-	uint64_t next_offset;
+	struct pool gem; /* a render node's */
 	char *report;
 	size_t report_bytes;
 };
@@ -64,6 +74,9 @@ void process_account(struct table *t, struct process *p, int64_t delta);
 /* 0, or the errno with which a request for so much host memory is refused: of
  * bytes altogether, of which fresh are not yet held. */
 int table_check_limit(const struct table *t, uint64_t bytes, uint64_t fresh);
+
+/* Forget what address spaces held that are no more. */
+void table_reap(struct table *t);
 
 /* Forget the ranges of SVM that are not mapped any more. */
 void process_sweep_svm(struct table *t, struct process *p);

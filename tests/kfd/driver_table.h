@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the emulated driver holds: the buffers of every open file, the ranges of
- * every process, the limit on host memory, and the text that tells tests about
+ * What the emulated driver holds: the buffers and ranges of every process, those of
+ * every open render node, the limit on host memory, and the text that tells tests about
  * it. Knows the rules for memory; knows nothing of FUSE.
  */
 #ifndef DRIVER_TABLE_H

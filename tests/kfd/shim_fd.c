@@ -107,7 +107,7 @@ void shim_fd_copied(int from, int to)
 		set_kind(to, kind);
 }
 
-/* With the last descriptor the driver forgets the process; so do we. */
+/* Without a descriptor nothing more can be asked of the driver. */
 void shim_fd_closing(int fd)
 {
 	bool is_last = false;

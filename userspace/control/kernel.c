@@ -205,8 +205,9 @@ int kernel_sweep(struct kernel *k)
 {
 	_cleanup_close_ int lock = kernel_update_config(k, next_generation, NULL);
 	_cleanup_close_ int iter = -1;
-	char buf[4096];
+	uint32_t tids[1024];
 	ssize_t n;
+	int err = 0;
 
 	if (lock < 0)
 		return lock;
@@ -214,9 +215,11 @@ int kernel_sweep(struct kernel *k)
 	if (iter < 0)
 		return iter;
 	do {
-		n = read(iter, buf, sizeof(buf));
-	} while (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)));
-	return n < 0 ? -errno : 0;
+		n = read(iter, tids, sizeof(tids));
+		for (ssize_t i = 0; !err && i < n / (ssize_t)sizeof(*tids); i++)
+			err = kernel_find_holes(tids[i]);
+	} while (!err && (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN))));
+	return n < 0 ? -errno : err;
 }
 
 static void set_persistent(struct pincap_config *cfg, void *ctx)

@@ -43,6 +43,10 @@ typedef void (*kernel_config_fn)(struct pincap_config *cfg, void *ctx);
  * when what depends on the change is done; or -errno. */
 int kernel_update_config(struct kernel *k, kernel_config_fn fn, void *ctx);
 
+/* Look through the mappings of a task for SVM ranges that have lost theirs
+ * (mapped.bpf.h), as the sweep asks for. No error: it is gone. */
+int kernel_find_holes(uint32_t tid);
+
 /* Read the ioctls of every AMD GPU there is, and of the devices named. */
 int kernel_watch_gpu(struct kernel *k, const struct kernel_devices *extra);
 
