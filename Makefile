@@ -42,6 +42,7 @@ BPF_CFLAGS := -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -Ibpf -Wall -Wextr
 
 # Lazily, so that `make deps` works before there is a pkg-config.
 CLI_LIBS = $(shell $(PKG_CONFIG) --libs libbpf libcgroup jansson libsystemd)
+CONFIG_LIBS = $(shell $(PKG_CONFIG) --libs libcyaml yaml-0.1 libcgroup)
 HIP_CFLAGS := -D__HIP_PLATFORM_AMD__
 
 include userspace/sources.mk

@@ -30,6 +30,18 @@ UNIT_OBJS := $(patsubst %.c,$(O)/%.o,$(COMMON_SRCS) userspace/control/decide.c \
 $(foreach t,$(UNIT_TESTS),$(eval $(T)/test_$(t): $(O)/tests/unit/test_$(t).o $(UNIT_OBJS)))
 $(UNIT_TESTS:%=$(T)/test_%): LIBS = -lcmocka $(shell $(PKG_CONFIG) --libs libcgroup libsystemd)
 
+# The daemon's configuration, with its sanitizers: it reads what people write.
+CONFIG_TESTS := config_wrong
+CONFIG_TEST_SRCS := $(COMMON_SRCS) $(CONFIG_SRCS) userspace/daemon/check.c tests/unit/config_case.c
+CONFIG_OBJS := $(CONFIG_TEST_SRCS:%.c=$(O)/san/%.o)
+SAN_CFLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all
+$(O)/san/%.o: %.c
+	$(call msg,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(filter-out -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2,$(CFLAGS)) $(SAN_CFLAGS) -MMD -MP -c $< -o $@
+$(foreach t,$(CONFIG_TESTS),$(eval $(T)/test_$(t): $(O)/san/tests/unit/test_$(t).o $(CONFIG_OBJS)))
+$(CONFIG_TESTS:%=$(T)/test_%): LIBS = $(SAN_CFLAGS) -lcmocka $(CONFIG_LIBS)
+
 # ---- the library: a fake HIP runtime and a fake kernel, no root ----
 
 LIB_TESTS := hooks local lock notify guest
@@ -75,7 +87,7 @@ $(T)/bench_admission: $(O)/tests/bench/bench_admission.o
 
 TEST_PROGRAMS := $(T)/kfd-driver $(T)/mkmodel $(T)/loader $(T)/gpu_life $(T)/render_client $(T)/pins $(T)/bench_admission $(T)/bench_accounting \
 	$(T)/kernel/actor \
-	$(UNIT_TESTS:%=$(T)/test_%) $(LIB_TESTS:%=$(L)/test_%) $(KERNEL_TESTS:%=$(T)/kernel/test_%)
+	$(UNIT_TESTS:%=$(T)/test_%) $(CONFIG_TESTS:%=$(T)/test_%) $(LIB_TESTS:%=$(L)/test_%) $(KERNEL_TESTS:%=$(T)/kernel/test_%)
 
 $(TEST_PROGRAMS):
 	$(call msg,LD,$@)
@@ -89,7 +101,7 @@ export PINCAP = $(abspath $(O))/pincap
 export BPFTOOL
 TABS := $(abspath $(T))
 E2E_TESTS := $(patsubst tests/e2e/%.bats,%,$(wildcard tests/e2e/*.bats))
-CHECKS = $(foreach t,$(UNIT_TESTS),unit-$(t)=$(T)/test_$(t)) \
+CHECKS = $(foreach t,$(UNIT_TESTS) $(CONFIG_TESTS),unit-$(t)=$(T)/test_$(t)) \
 	$(foreach t,$(LIB_TESTS),'lib-$(t)=LD_PRELOAD=$(abspath $(O))/libpincap-preload.so $(L)/test_$(t) $(L)/plugin.so') \
 	'transparent=tests/lib/test_transparent.sh $(O) .' \
 	$(foreach t,$(KERNEL_TESTS),'kernel-$(t)=$(T)/kernel/test_$(t)') \
