@@ -189,6 +189,7 @@ help:
 	@echo 'check            every test; ends with "N passed, N failed, N skipped"'
 	@echo 'bench-admission  cost of admission against a bare system call'
 	@echo 'bench-accounting cost of counting to everybody, sweep, eBPF time per event'
+	@echo 'fuzz             the configuration and its patterns, FUZZ_SECONDS (60) each'
 	@echo 'deps             install the Debian packages that building and testing need'
 	@echo 'install          to $$DESTDIR$$PREFIX (/usr/local)'
 	@echo 'uninstall clean format lint'

@@ -24,6 +24,7 @@ static int add(struct cgrules *rules, const char *who)
 		.uid = CGRULES_NOBODY,
 		.gid = CGRULES_NOBODY,
 		.process = strchr(who, ':'),
+		.continues = *who == '%',
 	};
 	return 0;
 }

@@ -18,6 +18,7 @@ struct cgrules_line {
 	char *dest;	/* as in the file: "students/%u" */
 	uid_t uid;	/* of a line for a user */
 	gid_t gid;	/* of a line for a group */
+	bool continues; /* '%': applies if and only if the line before it does */
 	bool everybody; /* of a line for '*' */
 	bool process;	/* for one program's processes only */
 	bool ignore;	/* such processes are left where they are */

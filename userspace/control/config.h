@@ -25,7 +25,7 @@
 #include "userspace/control/rules.h"
 
 #define CONFIG_FILE_BYTES_MAX (1U << 20)
-#define CONFIG_RULES_MAX      4096
+#define CONFIG_RULES_MAX      1024
 
 struct config {
 	struct rules rules;

@@ -124,24 +124,24 @@ static int add_line(struct owner_patterns *p, const struct cgrules_line *line, u
 	return add(p, cgrules_pattern(line->dest, &names));
 }
 
-/* The lines that apply: up to the first that is for every program. A line that
- * continues another ("%") has the same user or group and comes right after it. */
+/* The lines that apply: up to the first that is for every program, and those that
+ * continue it. */
 static int add_lines(const struct cgrules *rules, uid_t uid, const struct person *who,
 		     struct owner_patterns *p)
 {
-	const struct cgrules_line *found = NULL;
+	bool applies = false, found = false;
 	int err = 0;
 
 	for (size_t i = 0; i < rules->count && !err; i++) {
 		const struct cgrules_line *line = &rules->lines[i];
 
-		if (found && (line->uid != found->uid || line->gid != found->gid))
-			break;
-		if (!fits(line, uid, who))
-			continue;
-		if (!line->process)
-			found = line;
-		if (!line->ignore)
+		if (!line->continues) {
+			if (found)
+				break;
+			applies = fits(line, uid, who);
+			found = applies && !line->process;
+		}
+		if (applies && !line->ignore)
 			err = add_line(p, line, uid, who);
 	}
 	return err;
