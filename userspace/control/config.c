@@ -4,7 +4,6 @@
 
 #include "userspace/common/size.h"
 #include "userspace/control/config_rule.h"
-#include "userspace/control/config_word.h"
 #include "userspace/control/config_file.h"
 #include "userspace/control/owner.h"
 
@@ -58,17 +57,12 @@ void config_freep(struct config **c)
 	config_free(*c);
 }
 
-static int no_memory(const struct config_doc *doc)
-{
-	return config_fail_at(doc->error, -ENOMEM, doc->file, 0, "", "out of memory");
-}
-
 static int replace(const struct config_doc *doc, char **to, const char *text)
 {
 	char *copy = strdup(text);
 
 	if (!copy)
-		return no_memory(doc);
+		return config_fail_memory(doc->error, doc->file);
 	free(*to);
 	*to = copy;
 	return 0;
@@ -134,24 +128,13 @@ static int read_hysteresis(const struct config_doc *doc, const char *text, struc
 	return 0;
 }
 
-static int read_word(const struct config_doc *doc, const char *key, const char *text,
-		     const struct config_word *words, int *ret)
-{
-	char list[128];
-
-	if (!text || !config_word_parse(words, text, ret))
-		return 0;
-	return config_fail(doc, key, "'%.40s' is not known here; write %s", text,
-			   config_word_list(words, list, sizeof(list)));
-}
-
 static int read_words(const struct config_doc *doc, const struct config_raw *raw, struct config *c)
 {
 	int level = c->log, dry_run = c->dry_run, err;
 
-	err = read_word(doc, "log", raw->log, config_logs, &level);
+	err = config_choice_parse(doc, "log", raw->log, config_logs, &level);
 	if (!err)
-		err = read_word(doc, "dry_run", raw->dry_run, config_bools, &dry_run);
+		err = config_choice_parse(doc, "dry_run", raw->dry_run, config_bools, &dry_run);
 	c->log = level;
 	c->dry_run = dry_run;
 	return err;
@@ -300,7 +283,7 @@ static int add_rule(struct loader *l, const struct config_doc *doc,
 			list[rules->count++] = rule;
 			return 0;
 		}
-		err = no_memory(doc);
+		err = config_fail_memory(doc->error, doc->file);
 	}
 	rule_done(&rule);
 	return err;
@@ -339,8 +322,7 @@ static int add_file(const char *path, void *ctx)
 static int begin(struct loader *l, const char *name, struct config_error *error)
 {
 	*l = (struct loader){ .error = error };
-	return config_new(&l->config) ? config_fail_at(error, -ENOMEM, name, 0, "", "out of memory")
-				      : 0;
+	return config_new(&l->config) ? config_fail_memory(error, name) : 0;
 }
 
 static int end(struct loader *l, int err, struct config **ret)

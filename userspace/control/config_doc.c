@@ -61,6 +61,11 @@ int config_fail_at(struct config_error *error, int err, const char *file, unsign
 	return err;
 }
 
+int config_fail_memory(struct config_error *error, const char *file)
+{
+	return config_fail_at(error, -ENOMEM, file, 0, "", "out of memory; try again");
+}
+
 /* What an error with this path is called in the message. */
 static const char *shown(const char *path)
 {
@@ -293,12 +298,12 @@ int config_doc_init(struct config_doc *doc, const char *file, const char *text, 
 
 	*doc = (struct config_doc){ .file = file, .text = text, .len = len, .error = error };
 	if (!yaml_parser_initialize(&w.parser))
-		return config_fail_at(error, -ENOMEM, file, 0, "", "out of memory");
+		return config_fail_memory(error, file);
 	yaml_parser_set_input_string(&w.parser, (const unsigned char *)text, len);
 	err = walk(&w);
 	yaml_parser_delete(&w.parser);
 	if (err == -ENOMEM)
-		config_fail_at(error, err, file, 0, "", "out of memory");
+		config_fail_memory(error, file);
 	if (err) {
 		config_doc_done(doc);
 		return err;

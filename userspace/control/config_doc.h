@@ -46,4 +46,7 @@ int config_fail(const struct config_doc *doc, const char *path, const char *fmt,
 int config_fail_at(struct config_error *error, int err, const char *file, unsigned int line,
 		   const char *path, const char *fmt, ...) _printf_(6, 7);
 
+/* -ENOMEM, said of the file as a whole. */
+int config_fail_memory(struct config_error *error, const char *file);
+
 #endif

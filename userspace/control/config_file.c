@@ -61,7 +61,7 @@ int config_file_read(const char *path, char **ret_text, size_t *ret_len, struct 
 		return fail_large(path, error);
 	text = malloc(CONFIG_FILE_BYTES_MAX + 1);
 	if (!text)
-		return config_fail_at(error, -ENOMEM, path, 0, "", "out of memory");
+		return config_fail_memory(error, path);
 	err = read_all(fd, text, CONFIG_FILE_BYTES_MAX + 1, ret_len);
 	if (err)
 		return fail_open(path, err, error);
@@ -93,7 +93,7 @@ int config_file_each_drop_in(const char *path, config_file_fn fn, void *ctx,
 
 	if (asprintf(&dir, "%s.d", path) < 0) {
 		dir = NULL;
-		return config_fail_at(error, -ENOMEM, path, 0, "", "out of memory");
+		return config_fail_memory(error, path);
 	}
 	count = scandir(dir, &list, is_drop_in, by_name);
 	if (count < 0 && errno == ENOENT)
@@ -107,7 +107,7 @@ int config_file_each_drop_in(const char *path, config_file_fn fn, void *ctx,
 
 		if (!err && asprintf(&name, "%s/%s", dir, list[i]->d_name) < 0) {
 			name = NULL;
-			err = config_fail_at(error, -ENOMEM, dir, 0, "", "out of memory");
+			err = config_fail_memory(error, dir);
 		}
 		if (!err)
 			err = fn(name, ctx);

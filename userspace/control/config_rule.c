@@ -4,7 +4,6 @@
 #include "userspace/common/cgroup.h"
 #include "userspace/common/size.h"
 #include "userspace/control/config_rule.h"
-#include "userspace/control/config_word.h"
 #include "userspace/control/owner.h"
 
 #define PATH_BYTES 64
@@ -27,7 +26,7 @@ static const char *path_of(struct reader *r, const char *key)
 
 static int no_memory(const struct reader *r)
 {
-	return config_fail_at(r->doc->error, -ENOMEM, r->doc->file, 0, "", "out of memory");
+	return config_fail_memory(r->doc->error, r->doc->file);
 }
 
 int config_size_parse(const struct config_doc *doc, const char *path, const char *text,
@@ -93,15 +92,21 @@ static int read_sizes(struct reader *r)
 	return 0;
 }
 
-static int read_word(struct reader *r, const char *key, const char *text,
-		     const struct config_word *words, int *ret)
+int config_choice_parse(const struct config_doc *doc, const char *path, const char *text,
+			const struct config_word *words, int *ret)
 {
 	char list[128];
 
 	if (!text || !config_word_parse(words, text, ret))
 		return 0;
-	return config_fail(r->doc, path_of(r, key), "'%.40s' is not known here; write %s", text,
+	return config_fail(doc, path, "'%.40s' is not known here; write %s", text,
 			   config_word_list(words, list, sizeof(list)));
+}
+
+static int read_word(struct reader *r, const char *key, const char *text,
+		     const struct config_word *words, int *ret)
+{
+	return config_choice_parse(r->doc, path_of(r, key), text, words, ret);
 }
 
 static int read_words(struct reader *r)

@@ -185,7 +185,7 @@ static int translate(const struct config_doc *doc, struct trace *t, cyaml_err_t 
 	const char *rest;
 
 	if (err == CYAML_ERR_OOM)
-		return config_fail_at(doc->error, -ENOMEM, doc->file, 0, "", "out of memory");
+		return config_fail_memory(doc->error, doc->file);
 	rest = after(t, "Load: Unexpected key: ");
 	if (rest)
 		return fail_unknown(doc, t, rest);
