@@ -277,6 +277,22 @@ static void test_not_a_file(void **state)
 	expect_fault("new\nline.yaml", "new?line.yaml: cannot be read", "");
 }
 
+/* The daemon may start without a file, but not with a bad one. */
+static void test_errno(void **state)
+{
+	struct config_error error;
+	struct config *c = NULL;
+
+	(void)state;
+	assert_int_equal(config_load("absent.yaml", &c, &error), -ENOENT);
+	assert_int_equal(config_load(".", &c, &error), -EISDIR);
+	write_text("bad.yaml", "tock: 1s\n");
+	assert_int_equal(config_load("bad.yaml", &c, &error), -EINVAL);
+	write_text("bad.yaml", "tick: [\n");
+	assert_int_equal(config_load("bad.yaml", &c, &error), -EINVAL);
+	assert_null(c);
+}
+
 /* Root reads everything: ask as nobody. */
 static void test_unreadable(void **state)
 {
@@ -329,8 +345,9 @@ int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, config_case_enter, config_case_leave)
 	const struct CMUnitTest tests[] = {
-		CASE(test_table), CASE(test_line_ends),	 CASE(test_nul_bytes),	CASE(test_large),
-		CASE(test_many),  CASE(test_not_a_file), CASE(test_unreadable), CASE(test_drop_in),
+		CASE(test_table), CASE(test_line_ends),	 CASE(test_nul_bytes),
+		CASE(test_large), CASE(test_many),	 CASE(test_not_a_file),
+		CASE(test_errno), CASE(test_unreadable), CASE(test_drop_in),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
