@@ -42,6 +42,7 @@ BPF_CFLAGS := -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -Ibpf -Wall -Wextr
 
 # Lazily, so that `make deps` works before there is a pkg-config.
 CLI_LIBS = $(shell $(PKG_CONFIG) --libs libbpf libcgroup jansson libsystemd)
+CONFIG_LIBS = $(shell $(PKG_CONFIG) --libs libcyaml yaml-0.1 libcgroup)
 HIP_CFLAGS := -D__HIP_PLATFORM_AMD__
 
 include userspace/sources.mk
@@ -188,6 +189,7 @@ help:
 	@echo 'check            every test; ends with "N passed, N failed, N skipped"'
 	@echo 'bench-admission  cost of admission against a bare system call'
 	@echo 'bench-accounting cost of counting to everybody, sweep, eBPF time per event'
+	@echo 'fuzz             the configuration and its patterns, FUZZ_SECONDS (60) each'
 	@echo 'deps             install the Debian packages that building and testing need'
 	@echo 'install          to $$DESTDIR$$PREFIX (/usr/local)'
 	@echo 'uninstall clean format lint'

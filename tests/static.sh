@@ -29,11 +29,13 @@ none() { ! grep . ; }
 
 layers() {
 	{
-		grep -rnE '#include "userspace/(control|cli|lib)' userspace/common
-		grep -rnE '#include "userspace/(cli|lib)' userspace/control
+		grep -rnE '#include "userspace/(control|cli|daemon|lib)' userspace/common
+		grep -rnE '#include "userspace/(cli|daemon|lib)' userspace/control
+		grep -rnE '#include "userspace/(cli|lib)' userspace/daemon
 		grep -rnE '#include "userspace/(control|cli)' userspace/lib
 		grep -rnE '#include "bpf/' userspace | grep -v '"bpf/intf.h"'
 		grep -rlE '#include <bpf/(lib)?bpf.h>' userspace | grep -vE 'control/(kernel|probe)'
+		grep -rlE '#include <c?yaml' userspace | grep -v 'control/config_'
 		grep -rlE '#include <libcgroup.h>' userspace | grep -v 'common/cgroup.c'
 	} | none
 }

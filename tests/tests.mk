@@ -30,6 +30,45 @@ UNIT_OBJS := $(patsubst %.c,$(O)/%.o,$(COMMON_SRCS) userspace/control/decide.c \
 $(foreach t,$(UNIT_TESTS),$(eval $(T)/test_$(t): $(O)/tests/unit/test_$(t).o $(UNIT_OBJS)))
 $(UNIT_TESTS:%=$(T)/test_%): LIBS = -lcmocka $(shell $(PKG_CONFIG) --libs libcgroup libsystemd)
 
+# The daemon's configuration, with its sanitizers: it reads what people write.
+CONFIG_TESTS := config config_wrong rules glob cgrules
+CONFIG_TEST_SRCS := $(COMMON_SRCS) $(CONFIG_SRCS) userspace/daemon/check.c tests/unit/config_case.c
+CONFIG_OBJS := $(CONFIG_TEST_SRCS:%.c=$(O)/san/%.o)
+SAN_CFLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all
+$(O)/san/%.o: %.c
+	$(call msg,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(filter-out -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2,$(CFLAGS)) $(SAN_CFLAGS) -MMD -MP -c $< -o $@
+$(foreach t,$(CONFIG_TESTS),$(eval $(T)/test_$(t): $(O)/san/tests/unit/test_$(t).o $(CONFIG_OBJS)))
+$(CONFIG_TESTS:%=$(T)/test_%): LIBS = $(SAN_CFLAGS) -lcmocka $(CONFIG_LIBS)
+
+# ---- fuzzing: make fuzz FUZZ_SECONDS=600 ----
+
+FUZZ_TESTS := config glob
+FUZZ_SECONDS ?= 60
+FUZZ_CFLAGS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
+$(O)/fuzz/%.o: %.c
+	$(call msg,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) $(filter-out -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2,$(CFLAGS)) \
+		$(FUZZ_CFLAGS) -MMD -MP -c $< -o $@
+$(foreach t,$(FUZZ_TESTS),$(eval $(T)/fuzz_$(t): $(O)/fuzz/tests/fuzz/fuzz_$(t).o \
+	$(patsubst %.c,$(O)/fuzz/%.o,$(COMMON_SRCS) $(CONFIG_SRCS))))
+$(FUZZ_TESTS:%=$(T)/fuzz_%):
+	$(call msg,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) $(FUZZ_CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(CONFIG_LIBS)
+
+.PHONY: fuzz
+fuzz: $(FUZZ_TESTS:%=$(T)/fuzz_%)
+	@for t in $(FUZZ_TESTS); do \
+		mkdir -p $(T)/corpus-$$t && cp -n tests/fuzz/$$t-*.seed $(T)/corpus-$$t/ && \
+		$(T)/fuzz_$$t -max_total_time=$(FUZZ_SECONDS) -timeout=5 -rss_limit_mb=1024 \
+			-verbosity=0 -print_final_stats=1 -artifact_prefix=$(T)/fuzz-$$t- \
+			$(if $(wildcard tests/fuzz/*.dict),-dict=tests/fuzz/$$t.dict) \
+			$(T)/corpus-$$t || exit 1; \
+	done
+
 # ---- the library: a fake HIP runtime and a fake kernel, no root ----
 
 LIB_TESTS := hooks local lock notify guest
@@ -75,7 +114,7 @@ $(T)/bench_admission: $(O)/tests/bench/bench_admission.o
 
 TEST_PROGRAMS := $(T)/kfd-driver $(T)/mkmodel $(T)/loader $(T)/gpu_life $(T)/render_client $(T)/pins $(T)/bench_admission $(T)/bench_accounting \
 	$(T)/kernel/actor \
-	$(UNIT_TESTS:%=$(T)/test_%) $(LIB_TESTS:%=$(L)/test_%) $(KERNEL_TESTS:%=$(T)/kernel/test_%)
+	$(UNIT_TESTS:%=$(T)/test_%) $(CONFIG_TESTS:%=$(T)/test_%) $(LIB_TESTS:%=$(L)/test_%) $(KERNEL_TESTS:%=$(T)/kernel/test_%)
 
 $(TEST_PROGRAMS):
 	$(call msg,LD,$@)
@@ -89,7 +128,7 @@ export PINCAP = $(abspath $(O))/pincap
 export BPFTOOL
 TABS := $(abspath $(T))
 E2E_TESTS := $(patsubst tests/e2e/%.bats,%,$(wildcard tests/e2e/*.bats))
-CHECKS = $(foreach t,$(UNIT_TESTS),unit-$(t)=$(T)/test_$(t)) \
+CHECKS = $(foreach t,$(UNIT_TESTS) $(CONFIG_TESTS),unit-$(t)=$(T)/test_$(t)) \
 	$(foreach t,$(LIB_TESTS),'lib-$(t)=LD_PRELOAD=$(abspath $(O))/libpincap-preload.so $(L)/test_$(t) $(L)/plugin.so') \
 	'transparent=tests/lib/test_transparent.sh $(O) .' \
 	$(foreach t,$(KERNEL_TESTS),'kernel-$(t)=$(T)/kernel/test_$(t)') \

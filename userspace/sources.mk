@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT
 # What each product is made of. Dependencies point one way:
-# cli -> control -> common; lib -> libc.
+# cli, daemon -> control -> common; lib -> libc.
 
 COMMON_SRCS := $(wildcard userspace/common/*.c)
-CONTROL_SRCS := $(wildcard userspace/control/*.c)
+# The daemon's configuration: libcyaml goes into pincapd alone.
+CONFIG_SRCS := $(wildcard userspace/control/config*.c) \
+	$(addprefix userspace/control/,glob.c owner.c rules.c)
+CONTROL_SRCS := $(filter-out $(CONFIG_SRCS),$(wildcard userspace/control/*.c))
 CLI_SRCS := $(wildcard userspace/cli/*.c)
 CLI_OBJS := $(patsubst %.c,$(O)/%.o,$(COMMON_SRCS) $(CONTROL_SRCS) $(CLI_SRCS))
 

@@ -307,6 +307,17 @@ static int libcgroup_memory_mount(char **ret)
 	return 0;
 }
 
+int cgroup_print_rules(FILE *to)
+{
+	if (access("/etc/cgrules.conf", F_OK))
+		return -errno;
+	cgroup_set_logger(no_log, CGROUP_LOG_ERROR, NULL);
+	if (cgroup_init_rules_cache())
+		return -EBADMSG;
+	cgroup_print_rules_config(to);
+	return ferror(to) ? -EIO : 0;
+}
+
 static int read_limit(const char *dir, const char *file, uint64_t *ret)
 {
 	_cleanup_free_ char *name = NULL;

@@ -57,4 +57,11 @@ int cgroup_remove(const char *cgpath);
  * caller's cgroup up; UINT64_MAX where there is none. */
 int cgroup_memory_limit(uint64_t *ret_bytes);
 
+/*
+ * Prints the rules of /etc/cgrules.conf and /etc/cgrules.d as libcgroup read them
+ * now, for cgrules_parse. -ENOENT: there is no such file; -EBADMSG: libcgroup
+ * cannot make sense of it. One thread only, says libcgroup.
+ */
+int cgroup_print_rules(FILE *to);
+
 #endif
