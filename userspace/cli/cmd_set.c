@@ -17,33 +17,36 @@ struct set_args {
 
 static void parse_setting(struct argp_state *state, struct pincap_set_budget *b, const char *arg)
 {
-	const struct {
+	const struct setting {
 		const char *key;
 		__u64 *bytes;
 		uint32_t mask;
-	} keys[] = {
+	} settings[] = {
 		{ "limit=", &b->limit, PINCAP_SET_LIMIT },
 		{ "high=", &b->high, PINCAP_SET_HIGH },
 		{ "min=", &b->min, PINCAP_SET_MIN },
 	};
+	const struct setting *s = NULL;
 	uint64_t bytes;
-	size_t i = 0;
 	int err;
 
-	while (i < ARRAY_SIZE(keys) && strncmp(arg, keys[i].key, strlen(keys[i].key)))
-		i++;
-	if (i == ARRAY_SIZE(keys))
+	for (size_t i = 0; i < ARRAY_SIZE(settings); i++)
+		if (!strncmp(arg, settings[i].key, strlen(settings[i].key)))
+			s = &settings[i];
+	if (!s) {
 		argp_failure(state, CLI_USAGE, 0,
 			     "'%s': expected limit=SIZE, high=SIZE or min=SIZE", arg);
-	if (b->mask & keys[i].mask)
+		return;
+	}
+	if (b->mask & s->mask)
 		argp_failure(state, CLI_USAGE, 0, "'%s': given twice", arg);
-	err = size_parse(arg + strlen(keys[i].key), hostmem_ram(), &bytes);
+	err = size_parse(arg + strlen(s->key), hostmem_ram(), &bytes);
 	if (err)
 		argp_failure(state, CLI_USAGE, 0,
 			     "'%s': %s; sizes are 8G, 512M, 1.5GiB, 40%%, infinity", arg,
 			     err == -ERANGE ? "out of range" : "not a size");
-	*keys[i].bytes = bytes;
-	b->mask |= keys[i].mask;
+	*s->bytes = bytes;
+	b->mask |= s->mask;
 }
 
 static error_t parse_set(int key, char *arg, struct argp_state *state)
