@@ -17,28 +17,15 @@ finish() {
 	rm -rf "$dir"
 }
 trap finish EXIT
-
-emulate() {
-	touch "$dir/kfd"
-	"$T/kfd-driver" "$dir/kfd" >"$dir/ready" &
-	driver=$!
-	for _ in $(seq 100); do
-		grep -q ready "$dir/ready" && break
-		kill -0 "$driver" 2>/dev/null || break
-		sleep 0.05
-	done
-	grep -q ready "$dir/ready" || { echo "demo: the emulated driver did not start" >&2; exit 1; }
-	export PINCAP_KFD=$dir/kfd KFD_SHIM_DEVICE=$dir/kfd
-	preload="LD_PRELOAD=\${LD_PRELOAD:+\$LD_PRELOAD:}$T/libkfd-shim.so "
-}
+# shellcheck source=tests/kfd/emulate.bash
+. "$(dirname "$0")/kfd/emulate.bash"
 
 preload=
 if [ -c /dev/kfd ]; then
 	echo "GPU: /dev/kfd"
 else
-	emulate
-	echo "GPU: none here; the driver is emulated, the HIP runtime is the real one:"
-	echo "     $(ldd "$T/loader" | sed -n 's/.*=> \(.*libamdhip64[^ ]*\).*/\1/p' | xargs realpath)"
+	emulate "$dir"
+	preload="LD_PRELOAD=\${LD_PRELOAD:+\$LD_PRELOAD:}$shim "
 fi
 "$T/mkmodel" "$dir/model.safetensors" $mib $tensors >/dev/null
 echo "model: $tensors tensors of $mib MiB, safetensors"

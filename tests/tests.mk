@@ -18,7 +18,8 @@ $(T)/libkfd-shim.so: $(KFD_SHIM_SRCS:%.c=$(O)/%.pic.o)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -pthread -Wl,-z,defs -o $@ $^
 
 $(T)/mkmodel: $(O)/tests/e2e/mkmodel.o
-$(T)/loader: $(addprefix $(O)/tests/e2e/,loader.o safetensors.o)
+$(T)/loader: $(addprefix $(O)/tests/e2e/,loader.o safetensors.o work.o)
+$(T)/locker: $(addprefix $(O)/tests/e2e/,locker.o work.o)
 $(O)/tests/e2e/loader.o: override CFLAGS += $(HIP_CFLAGS)
 $(T)/loader: LIBS = -lamdhip64 -ljansson
 
@@ -112,7 +113,7 @@ $(T)/gpu_life: LIBS = -pthread -lamdhip64
 $(T)/bench_accounting: $(O)/tests/bench/bench_accounting.o
 $(T)/bench_admission: $(O)/tests/bench/bench_admission.o
 
-TEST_PROGRAMS := $(T)/kfd-driver $(T)/mkmodel $(T)/loader $(T)/gpu_life $(T)/render_client $(T)/pins $(T)/bench_admission $(T)/bench_accounting \
+TEST_PROGRAMS := $(T)/kfd-driver $(T)/mkmodel $(T)/loader $(T)/locker $(T)/gpu_life $(T)/render_client $(T)/pins $(T)/bench_admission $(T)/bench_accounting \
 	$(T)/kernel/actor \
 	$(UNIT_TESTS:%=$(T)/test_%) $(CONFIG_TESTS:%=$(T)/test_%) $(LIB_TESTS:%=$(L)/test_%) $(KERNEL_TESTS:%=$(T)/kernel/test_%)
 
@@ -121,7 +122,7 @@ $(TEST_PROGRAMS):
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS)
 
-.PHONY: tests check-run demo-run bench-admission-run bench-accounting-run
+.PHONY: tests check-run demo-run demo-pressure-run bench-admission-run bench-accounting-run
 tests: all $(TEST_PROGRAMS) $(T)/libkfd-shim.so $(L)/plugin.so
 
 export PINCAP = $(abspath $(O))/pincap
@@ -141,6 +142,9 @@ check-run: tests
 
 demo-run: tests
 	@T=$(TABS) tests/demo.sh
+
+demo-pressure-run: tests
+	@T=$(TABS) tests/pressure/demo.sh
 
 bench-admission-run: all $(T)/bench_admission
 	@tests/bench/admission.sh $(T)/bench_admission

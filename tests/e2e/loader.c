@@ -2,7 +2,8 @@
 /*
  * loader: loads a model as ComfyUI does. It maps the file, registers every
  * tensor with the GPU runtime, keeps those pageable that are refused, copies
- * all of them to the GPU and back, and verifies what came back. It never asks
+ * all of them to the GPU and back, and verifies what came back. With --work it
+ * has memory of its own besides, which it uses between the passes. It never asks
  * for a budget: it is the ordinary program that pincap is to govern.
  */
 #include <err.h>
@@ -13,18 +14,20 @@
 
 #include "tests/e2e/checksum.h"
 #include "tests/e2e/safetensors.h"
+#include "tests/e2e/work.h"
 #include "userspace/common/util.h"
 
 #define WARM_UP_BYTES 65536
 
 enum { EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_NO_GPU = 3 };
-enum { OPT_PAUSE = 1, OPT_LOOP, OPT_JSON };
+enum { OPT_PAUSE = 1, OPT_LOOP, OPT_JSON, OPT_WORK };
 
-static const char usage[] = "usage: loader FILE [--pause] [--loop N] [--json]\n";
+static const char usage[] = "usage: loader FILE [--pause] [--loop N] [--work MIB] [--json]\n";
 
 struct options {
 	const char *path;
 	unsigned long passes; /* after the first */
+	unsigned long work_mib;
 	bool is_pausing;
 	bool is_json;
 };
@@ -39,10 +42,12 @@ struct loader {
 	uint64_t register_calls;
 	hipStream_t stream;
 	void *device;
-	char *back; /* where tensors come back to: never registered */
+	struct work work; /* what the program needs besides the model */
+	size_t work_lost; /* pages of it that were not as they had been left */
+	char *back;	  /* where tensors come back to: never registered */
 };
 
-static unsigned long parse_passes(const char *text)
+static unsigned long parse_number(const char *text, const char *what)
 {
 	unsigned long n;
 	char *end;
@@ -50,7 +55,7 @@ static unsigned long parse_passes(const char *text)
 	errno = 0;
 	n = strtoul(text, &end, 10);
 	if (errno || end == text || *end || strchr(text, '-'))
-		errx(EXIT_USAGE, "'%s' is not a number of passes", text);
+		errx(EXIT_USAGE, "'%s' is not a number of %s", text, what);
 	return n;
 }
 
@@ -59,6 +64,7 @@ static void parse_options(struct options *o, int argc, char **argv)
 	static const struct option options[] = {
 		{ "pause", no_argument, NULL, OPT_PAUSE },
 		{ "loop", required_argument, NULL, OPT_LOOP },
+		{ "work", required_argument, NULL, OPT_WORK },
 		{ "json", no_argument, NULL, OPT_JSON },
 		{ 0 },
 	};
@@ -70,7 +76,10 @@ static void parse_options(struct options *o, int argc, char **argv)
 			o->is_pausing = true;
 			break;
 		case OPT_LOOP:
-			o->passes = parse_passes(optarg);
+			o->passes = parse_number(optarg, "passes");
+			break;
+		case OPT_WORK:
+			o->work_mib = parse_number(optarg, "MiB");
 			break;
 		case OPT_JSON:
 			o->is_json = true;
@@ -161,6 +170,8 @@ static void prepare(struct loader *l)
 	l->expected = calloc(l->model->count + 1, sizeof(*l->expected));
 	l->back = calloc(1, bytes);
 	if (!l->is_pinned || !l->expected || !l->back)
+		errx(EXIT_WRONG, "out of memory");
+	if (work_init(&l->work, l->options.work_mib << 20))
 		errx(EXIT_WRONG, "out of memory");
 	note_expected(l);
 	check_hip(hipStreamCreate(&l->stream), "create a stream");
@@ -267,6 +278,7 @@ static void run_pass(struct loader *l, unsigned long pass)
 		if (!l->is_pinned[i])
 			try_register(l, i);
 	n = verify_all(l);
+	l->work_lost += work_use(&l->work);
 	printf("pass %lu: %zu pinned, %zu pageable, %zu verified\n", pass, l->pinned,
 	       l->model->count - l->pinned, n);
 	pause_for_test(l);
@@ -305,6 +317,7 @@ static bool release_all(struct loader *l)
 	}
 	if (hipFree(l->device) != hipSuccess || hipStreamDestroy(l->stream) != hipSuccess)
 		is_fine = false;
+	work_done(&l->work);
 	free(l->back);
 	free(l->expected);
 	free(l->is_pinned);
@@ -328,7 +341,9 @@ int main(int argc, char **argv)
 	for (pass = 1; pass <= l.options.passes; pass++)
 		run_pass(&l, pass);
 	print_result(&l);
-	is_right = l.verified == l.model->count;
+	if (l.work_lost)
+		warnx("%zu pages of work lost", l.work_lost);
+	is_right = l.verified == l.model->count && !l.work_lost;
 	if (!release_all(&l))
 		is_right = false;
 	return is_right ? 0 : EXIT_WRONG;

@@ -62,6 +62,7 @@ static void read_config(void)
 	const char *device = secure_getenv("KFD_SHIM_DEVICE");
 	const char *gfx = secure_getenv("KFD_SHIM_GFX");
 	const char *lock = secure_getenv("KFD_SHIM_LOCK");
+	const char *hold = secure_getenv("KFD_SHIM_HOLD");
 	const char *svm = secure_getenv("KFD_SHIM_SVM");
 	const char *render = secure_getenv("KFD_SHIM_RENDER");
 
@@ -72,6 +73,7 @@ static void read_config(void)
 	config.render = render && *render ? strdup(render) : NULL;
 	config.has_svm = svm && streq(svm, "1");
 	config.is_locking = lock && streq(lock, "1");
+	config.is_holding = hold && streq(hold, "1");
 	open_log(secure_getenv("KFD_SHIM_LOG"));
 	pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }

@@ -13,6 +13,9 @@
  *			render node has no buffers
  *	KFD_SHIM_SVM=1	the GPU has the SVM API, which newer runtimes use to register
  *	KFD_SHIM_LOCK=1	page-lock what the driver holds; it locks nothing itself
+ *	KFD_SHIM_HOLD=1	hold user memory that the driver has, so that it can not be
+ *			reclaimed, without a counter of the kernel's moving; needs root, a
+ *			descriptor per MiB, and is not for SVM
  *	KFD_SHIM_LOG	file to append a log to, - for stderr
  *
  * Each file has one lock at most; two are held at once only by fork, and by the
@@ -41,6 +44,7 @@ struct shim_config {
 	const char *render; /* NULL: a render node without buffers */
 	int gfx;
 	bool is_locking;
+	bool is_holding;
 	bool has_svm;
 };
 
@@ -84,6 +88,12 @@ struct topology_file {
 };
 extern const struct topology_file topology_files[]; /* ends with path NULL */
 
+/* shim_hold.c: what keeps pages in memory */
+
+struct hold;
+int hold_new(struct hold **ret, void *addr, size_t bytes, bool is_written);
+struct hold *hold_free(struct hold *h);
+
 /* shim_memory.c: the buffers that the driver has granted */
 
 struct buffer {
@@ -93,6 +103,7 @@ struct buffer {
 	uint64_t offset; /* for mmap; 0 for user memory */
 	void *cpu;	 /* user memory, or where GTT was mapped last */
 	size_t cpu_bytes;
+	struct hold *hold; /* or NULL */
 	uint32_t flags;
 };
 

@@ -92,6 +92,21 @@ static void unlock_buffer(const struct buffer *b)
 	}
 }
 
+/* The GPU's right to write decides, as with the driver. */
+static int keep_pages(struct buffer *b)
+{
+	int err = 0;
+
+	if (!b->cpu)
+		return 0;
+	if (shim_config()->is_locking)
+		err = lock_pages(b->cpu, b->cpu_bytes);
+	if (!err && shim_config()->is_holding)
+		err = hold_new(&b->hold, b->cpu, b->cpu_bytes,
+			       b->flags & KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE);
+	return err;
+}
+
 static int append(const struct buffer *b)
 {
 	size_t size = buffers_size ? buffers_size * 2 : 64;
@@ -130,13 +145,14 @@ static struct buffer from_args(const struct kfd_ioctl_alloc_memory_of_gpu_args *
 int memory_add(const struct kfd_ioctl_alloc_memory_of_gpu_args *args, void *user_cpu)
 {
 	struct buffer b = from_args(args, user_cpu);
-	int err = 0;
+	int err;
 
 	pthread_mutex_lock(&memory_mutex);
-	if (shim_config()->is_locking && b.cpu)
-		err = lock_pages(b.cpu, b.cpu_bytes);
+	err = keep_pages(&b);
 	if (!err)
 		err = append(&b);
+	if (err)
+		hold_free(b.hold);
 	pthread_mutex_unlock(&memory_mutex);
 	return err;
 }
@@ -177,6 +193,7 @@ void memory_drop(const struct buffer *b)
 {
 	pthread_mutex_lock(&memory_mutex);
 	unlock_buffer(b);
+	hold_free(b->hold);
 	if (is_in_window(b) && memory_fd >= 0)
 		fallocate(memory_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, b->offset,
 			  b->bytes);
@@ -191,6 +208,7 @@ void memory_forget(void)
 	while (buffers_count) {
 		b = buffers[--buffers_count];
 		unlock_buffer(&b);
+		hold_free(b.hold);
 	}
 	close_window();
 	pthread_mutex_unlock(&memory_mutex);
@@ -265,10 +283,11 @@ void memory_unlock(void)
 	pthread_mutex_unlock(&memory_mutex);
 }
 
-/* Page locks do not pass to a child, nor does the window. */
+/* Page locks do not pass to a child, nor does the window; the pipes of a hold do. */
 void memory_forked(void)
 {
 	window = NULL;
 	close_window();
-	buffers_count = 0;
+	while (buffers_count)
+		hold_free(buffers[--buffers_count].hold);
 }

@@ -53,6 +53,8 @@ static void follow(const struct kfd_ioctl_svm_args *args)
 	}
 	if (nr && shim_config()->is_locking && syscall(nr, args->start_addr, args->size))
 		shim_complain("cannot lock or unlock %llu bytes", (unsigned long long)args->size);
+	if (nr && shim_config()->is_holding)
+		shim_complain("a range of %llu bytes is not held", (unsigned long long)args->size);
 }
 
 int svm_ioctl(int fd, unsigned long cmd, void *arg)
