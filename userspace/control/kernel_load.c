@@ -13,6 +13,7 @@
 #include "userspace/common/cgroup.h"
 #include "userspace/common/log.h"
 #include "userspace/control/kernel_priv.h"
+#include "userspace/control/probe.h"
 #include "pincap.skel.h" /* names types of intf.h */
 
 #define NEW_PREFIX "pincap-new-"
@@ -63,7 +64,10 @@ static struct pincap_bpf *open_and_load(void)
 	err = pincap_bpf__load(skel);
 	if (!err)
 		return skel;
-	if (err == -EPERM)
+	if (!probe_is_new_enough())
+		pr_err("this kernel is too old: pincap needs Linux 6.1 or later (bpf_loop, "
+		       "bpf_get_current_task_btf, atomic operations that fetch)");
+	else if (err == -EPERM)
 		pr_err("the kernel does not permit eBPF here: needs root, or CAP_BPF, "
 		       "CAP_PERFMON and CAP_NET_ADMIN");
 	else

@@ -55,3 +55,8 @@ int probe_btf(void)
 {
 	return access("/sys/kernel/btf/vmlinux", R_OK) ? -errno : 0;
 }
+
+bool probe_is_new_enough(void)
+{
+	return libbpf_probe_bpf_helper(BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_FUNC_loop, NULL) != 0;
+}
