@@ -30,6 +30,13 @@ static const char *env_or(const char *name, const char *other)
 	return value && *value ? value : other;
 }
 
+uint64_t harness_number(const char *name, uint64_t other)
+{
+	const char *value = getenv(name);
+
+	return value && *value ? strtoull(value, NULL, 0) : other;
+}
+
 static int run(const char *fmt, ...)
 {
 	char args[1024], line[2048];

@@ -39,6 +39,9 @@ int test_teardown(void **state);
 	}
 void harness_init(int argc, char **argv);
 
+/* The number in the environment, or the other. */
+uint64_t harness_number(const char *name, uint64_t other);
+
 /* Somebody else's kernel side is never unloaded. */
 bool harness_is_owner(void);
 void harness_load(void);

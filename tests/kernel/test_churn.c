@@ -2,6 +2,8 @@
 /*
  * Ten thousand cgroups, each with a process that locks a page and ends: the maps are
  * as full afterwards as they were before, and nothing was lost on the way.
+ *
+ * Environment: PINCAP_TEST_CHURN is their number.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -81,6 +83,7 @@ static uint64_t sum_full(void)
 
 static void short_lived(void **state)
 {
+	int rounds = (int)harness_number("PINCAP_TEST_CHURN", CHURN) / CONCURRENT;
 	struct pincap_stats before_stats, stats;
 	uint64_t full = sum_full();
 	struct counts before, now;
@@ -96,7 +99,7 @@ static void short_lived(void **state)
 	usage_by_stat(&parent);
 	before = counts_now();
 	before_stats = map_stats();
-	for (int i = 0; i < CHURN / CONCURRENT; i++)
+	for (int i = 0; i < rounds; i++)
 		churn(&parent);
 	d = deadline_in(2000);
 	do {
@@ -104,7 +107,7 @@ static void short_lived(void **state)
 		now = counts_now();
 	} while (memcmp(&now, &before, sizeof(now)) && deadline_open(&d));
 	stats = map_stats();
-	print_message("# %d cgroups; entries before %d + %d, after %d + %d\n", CHURN,
+	print_message("# %d cgroups; entries before %d + %d, after %d + %d\n", rounds * CONCURRENT,
 		      before.cgroups, before.processes, now.cgroups, now.processes);
 	assert_int_equal(now.cgroups, before.cgroups);
 	assert_int_equal(now.processes, before.processes);

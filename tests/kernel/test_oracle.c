@@ -50,13 +50,6 @@ static struct {
 	int64_t most_locked, most_pinned; /* seen at rest */
 } o;
 
-static uint64_t env_number(const char *name, uint64_t other)
-{
-	const char *value = getenv(name);
-
-	return value && *value ? strtoull(value, NULL, 0) : other;
-}
-
 static void birth(int w)
 {
 	struct worker *self = &o.world->workers[w];
@@ -281,8 +274,8 @@ static void check_losses(const struct pincap_stats *before)
 
 static void oracle(void **state)
 {
-	unsigned int pauses = env_number("PINCAP_TEST_PAUSES", 40);
-	unsigned int each = env_number("PINCAP_TEST_OPS", 200000) / WORKERS / pauses + 1;
+	unsigned int pauses = harness_number("PINCAP_TEST_PAUSES", 40);
+	unsigned int each = harness_number("PINCAP_TEST_OPS", 200000) / WORKERS / pauses + 1;
 	struct pincap_stats before = map_stats();
 	int dead = map_count_dead();
 
@@ -318,7 +311,7 @@ static int oracle_setup(void **state)
 	o.world = mmap(NULL, sizeof(*o.world), PROT_READ | PROT_WRITE, MAP_SHARED, o.fd, 0);
 	if (o.world == MAP_FAILED || getrandom(&o.world->seed, sizeof(o.world->seed), 0) < 0)
 		return -1;
-	o.world->seed = env_number("PINCAP_TEST_SEED", o.world->seed);
+	o.world->seed = harness_number("PINCAP_TEST_SEED", o.world->seed);
 	o.dice.state = o.world->seed;
 	print_message("# PINCAP_TEST_SEED=%#" PRIx64 "\n", o.world->seed);
 	return 0;

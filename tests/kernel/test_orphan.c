@@ -13,11 +13,11 @@
 #include <sys/mman.h>
 #include <cmocka.h>
 #include <jansson.h>
-#include <liburing.h>
 
 #include "tests/kernel/ask.h"
 #include "tests/kernel/child.h"
 #include "tests/kernel/harness.h"
+#include "tests/kernel/ring.h"
 
 #define SLACK_BYTES (128 * 4096LL) /* the host's counters are folded late */
 
@@ -66,7 +66,7 @@ static void pin_and_leave(struct plan *p)
 
 	v.iov_base = mmap(NULL, v.iov_len, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	CHILD_EQUAL(io_uring_queue_init(4, &ring, 0), 0);
+	CHILD_EQUAL(ring_init(4, &ring), 0);
 	CHILD_EQUAL(io_uring_register_buffers(&ring, &v, 1), 0);
 	close(p->hold[1]);
 	if (fork())

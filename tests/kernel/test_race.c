@@ -3,6 +3,8 @@
  * Admission under contention: processes and threads that ask at once get exactly
  * what fits, and a reader that looks every millisecond never sees more. Who asks for
  * the impossible costs nobody else anything.
+ *
+ * Environment: PINCAP_TEST_ROUNDS (20000) and PINCAP_TEST_REPETITIONS (100).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -26,8 +28,8 @@
 #define PROCESSES   8
 #define THREADS	    8
 #define LIMIT	    (64 * MIB)
-#define REPETITIONS 100
-#define ROUNDS	    20000
+#define REPETITIONS ((int)harness_number("PINCAP_TEST_REPETITIONS", 100))
+#define ROUNDS	    ((int)harness_number("PINCAP_TEST_ROUNDS", 20000))
 #define RW	    (PROT_READ | PROT_WRITE)
 
 /* Shared between the test and its processes. A gate opens when its last writing end
@@ -234,7 +236,7 @@ static void all_at_once(uint32_t kind)
 	cg_make(&cg, NULL, "race");
 	set_limit(&cg, "64M");
 	sampler_start(&cg);
-	for (int i = 0; i < REPETITIONS; i++)
+	for (int i = REPETITIONS; i > 0; i--)
 		repeat(&cg, r);
 	sampler_stop();
 	if (sampler.highest < LIMIT)
@@ -283,7 +285,7 @@ static void ask_little(struct race *r)
 			note_wrong(r, 2);
 	while (atomic_load(&r->refused) < 2)
 		;
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = ROUNDS; i > 0; i--) {
 		int err = ask_charge(fd, 4096, PINCAP_DRIVER);
 
 		if (err || ask_settle(fd) != 4096 || ask_uncharge(fd, 4096))
