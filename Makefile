@@ -130,7 +130,7 @@ $(O)/libpincap.pc: userspace/lib/libpincap.pc.in Makefile $(O)/version $(O)/libd
 
 # ---- people ----
 
-.PHONY: install uninstall deps demo demo-pressure check bench-admission bench-accounting format lint clean help
+.PHONY: install uninstall deps demo demo-pressure check check-vm bench-admission bench-accounting format lint clean help
 install: all
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PRELOADDIR) \
 		$(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(DOCDIR)
@@ -159,7 +159,7 @@ deps:
 
 # Where a package is missing these install it first, in a make of their own so
 # that pkg-config is asked afterwards.
-demo demo-pressure check bench-admission bench-accounting:
+demo demo-pressure check check-vm bench-admission bench-accounting:
 	@tests/deps.sh --missing
 	@$(MAKE) --no-print-directory -f Makefile $@-run
 
@@ -188,6 +188,8 @@ help:
 	@echo 'demo             the main job: a loader on the real HIP runtime, with a budget and without'
 	@echo 'demo-pressure    a small memory cgroup that swaps, and the same with a budget'
 	@echo 'check            every test; ends with "N passed, N failed, N skipped"'
+	@echo 'check-vm         the tests of the kernel side on the kernels of tests/vm/kernels, in'
+	@echo '                 virtual machines (KERNEL=6.12 ONLY="load kernel-count": some)'
 	@echo 'bench-admission  cost of admission against a bare system call'
 	@echo 'bench-accounting cost of counting to everybody, sweep, eBPF time per event'
 	@echo 'fuzz             the configuration and its patterns, FUZZ_SECONDS (60) each'

@@ -8,11 +8,12 @@ set -eu
 build='gcc g++ libc6-dev make git pkg-config clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev
 	libcgroup-dev libcyaml-dev libyaml-dev libjansson-dev libsystemd-dev'
 hip='libamdhip64-dev libdrm-dev'
-tests='libcmocka-dev liburing-dev bats python3 binutils util-linux mount kmod procps libclang-rt-14-dev'
+tests='libcmocka-dev liburing-dev bats python3 binutils util-linux mount procps libclang-rt-14-dev'
+vm='qemu-system-x86 busybox-static cpio kmod xz-utils zstd lz4 debian-archive-keyring'
 lint='clang-format clang-tidy cppcheck'
 
 missing() {
-	for p in $build $hip $tests $lint; do
+	for p in $build $hip $tests $vm $lint; do
 		case $(dpkg-query -W -f '${db:Status-Abbrev}' "$p" 2>/dev/null || :) in
 		ii*) ;;
 		*) echo "$p" ;;

@@ -122,23 +122,34 @@ $(TEST_PROGRAMS):
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS)
 
-.PHONY: tests check-run demo-run demo-pressure-run bench-admission-run bench-accounting-run
+.PHONY: tests check-run check-vm-run demo-run demo-pressure-run bench-admission-run bench-accounting-run
 tests: all $(TEST_PROGRAMS) $(T)/libkfd-shim.so $(L)/plugin.so
 
 export PINCAP = $(abspath $(O))/pincap
 export BPFTOOL
 TABS := $(abspath $(T))
+# One old and one new kernel with every check; all of them, and all tests, by check-vm.
+VM_NEW := 6.12
+VM_QUICK := load doctor kernel-admission kernel-oracle kernel-settle unload
+VM_KERNELS := $(shell sed -n 's/^\([^\#[:space:]]\{1,\}\).*/\1/p' tests/vm/kernels)
 E2E_TESTS := $(patsubst tests/e2e/%.bats,%,$(wildcard tests/e2e/*.bats))
 CHECKS = $(foreach t,$(UNIT_TESTS) $(CONFIG_TESTS),unit-$(t)=$(T)/test_$(t)) \
 	$(foreach t,$(LIB_TESTS),'lib-$(t)=LD_PRELOAD=$(abspath $(O))/libpincap-preload.so $(L)/test_$(t) $(L)/plugin.so') \
 	'transparent=tests/lib/test_transparent.sh $(O) .' \
 	$(foreach t,$(KERNEL_TESTS),'kernel-$(t)=$(T)/kernel/test_$(t)') \
 	$(foreach t,$(E2E_TESTS),'e2e-$(t)=T=$(TABS) bats --formatter tap tests/e2e/$(t).bats') \
-	'static=tests/static.sh $(O)'
+	'static=tests/static.sh $(O)' \
+	$(foreach k,6.1 $(VM_NEW),'vm-$(k)=O=$(O) LIMIT=400 tests/vm/check.sh $(k) $(VM_QUICK)')
+VM_CHECKS = $(foreach k,$(or $(KERNEL),$(VM_KERNELS)),'vm-$(k)=O=$(O) tests/vm/check.sh $(k) $(ONLY)')
 
 # make check ONLY='unit-size e2e-run' runs some of them.
 check-run: tests
 	@tests/run.sh $(T)/log $(if $(ONLY),$(foreach c,$(ONLY),"$$(printf '%s\n' $(CHECKS) | grep '^$(c)=')"),$(CHECKS))
+
+# make check-vm KERNEL='6.1 6.12' ONLY='load kernel-count' runs some of them.
+check-vm-run: tests
+	@TEST_TIMEOUT=1800 tests/run.sh $(T)/log $(VM_CHECKS); rc=$$?; \
+	tests/vm/table.sh $(T)/log $(or $(KERNEL),$(VM_KERNELS)); exit $$rc
 
 demo-run: tests
 	@T=$(TABS) tests/demo.sh

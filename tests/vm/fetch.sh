@@ -89,14 +89,14 @@ image=$(apt-cache pkgnames linux-image- | while read -r p; do
 done | sort -V | tail -n 1)
 [ "$image" ] || cannot "no $pattern in $suite"
 
-# Since Linux 7 the image is a metapackage of linux-binary-X, linux-modules-X and more.
+# Since Linux 7 the image is a metapackage of linux-binary-X and linux-modules-X.
 parts() {
 	apt-cache show "$1" | sed -n 's/^Depends: //p' | tr ',|' '\n\n' |
-		sed -nE 's/^ *(linux-(binary|modules|base)-[0-9][^ ]*).*/\1/p' | sort -u
+		sed -nE 's/^ *(linux-(binary|modules)-[0-9][^ ]*).*/\1/p' | sort -u
 }
 packages=$image
 for p in $(parts "$image"); do
-	apt-cache show "$p" >/dev/null 2>&1 && packages="$packages $p" # not all are kept for old versions
+	packages="$packages $p"
 done
 (cd "$tmp/deb" && quietly 600 apt-get -q=2 download "$packages")
 

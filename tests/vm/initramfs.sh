@@ -14,7 +14,7 @@ kernel=$1 out=$2 command=$3
 shift 3
 O=${O:-build}
 root=$(mktemp -d)
-trap 'rm -rf "$root"' EXIT
+trap 'rm -rf "$root" "$root.libs"' EXIT
 chmod 755 "$root" # becomes /, which others must be able to pass
 
 mkdir -p "$root/bin" "$root/proc" "$root/sys" "$root/dev" "$root/etc" "$root/run" "$root/modules.d" \
@@ -28,11 +28,13 @@ ln -s ../proc/self/mounts "$root/etc/mtab"
 printf '%s:x:%s:%s::/:/bin/sh\n' root 0 0 nobody 65534 65534 >"$root/etc/passwd"
 printf '%s:x:%s:\n' root 0 nogroup 65534 >"$root/etc/group"
 cp "$here/init" "$root/init"
+cp "$here/guest.sh" "$root/pincap/"
 printf '%s\n' "$command" >"$root/command"
 
 cp "${BPFTOOL:-/usr/sbin/bpftool}" "$root/bin/"
 cp "$O/pincap" "$O/libpincap-preload.so" "$root/pincap/build/"
 ln -s ../pincap/build/pincap "$root/bin/pincap"
+cp "$O/tests/kfd-driver" "$root/pincap/build/tests/"
 for f in "$O"/tests/kernel/*; do
 	[ ! -x "$f" ] || cp "$f" "$root/pincap/build/tests/kernel/"
 done
@@ -49,10 +51,13 @@ done
 # A machine without its libraries would only say "not found".
 find "$root/bin" "$root/pincap" -type f -perm -u+x | while read -r f; do
 	ldd "$f" 2>/dev/null | grep -o '/[^ ]*' || :
-done | sort -u | while read -r lib; do
+done | sort -u >"$root.libs"
+# glibc opens this one by itself, to end a thread.
+gcc -print-file-name=libgcc_s.so.1 >>"$root.libs"
+while read -r lib; do
 	mkdir -p "$root${lib%/*}"
 	cp -L "$lib" "$root$lib"
-done
+done <"$root.libs"
 
 : >"$root/modules"
 if [ "${MODULES-}" ]; then
