@@ -8,7 +8,7 @@
  * The kernel hands ownership to a child that shares the memory before it looks among
  * the leader's own threads (mm_update_next_owner): that is the sibling here.
  *
- * Environment: PINCAP_TEST_SECONDS of full speed (10).
+ * Environment: PINCAP_TEST_SECONDS of full speed (30).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -153,9 +153,9 @@ static void close_scene(struct scene *s)
 static unsigned int round_ms(void)
 {
 	const char *value = getenv("PINCAP_TEST_SECONDS");
-	int seconds = value ? atoi(value) : 10;
+	int seconds = value ? atoi(value) : 30;
 
-	return (seconds > 0 ? seconds : 10) * 1000 / ROUNDS;
+	return (seconds > 0 ? seconds : 30) * 1000 / ROUNDS;
 }
 
 /* Full speed while it migrates, then a stop. Ends in b. */
