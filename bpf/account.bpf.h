@@ -308,18 +308,20 @@ static __always_inline u64 consume(struct pincap_process *rec, u64 *in_flight, s
 }
 
 /*
- * Read locked_vm. It changes under the mmap lock, whose release triggers a sync
- * of its own before the lock is free. A reader from outside that met a writer in
- * the middle would take the rise away from the thread whose hold it consumes, so
- * it leaves the value to that sync. The record's lock, which that sync needs too,
+ * Read locked_vm, under the record's lock. It changes under the mmap lock, and
+ * whoever changes it has a sync of his own: before that lock is free (mmap_lock's
+ * tracepoint, mlock_fixup), or when his call ends. A reader from outside that met
+ * a writer in the middle would take the rise away from the thread whose hold it
+ * consumes, so while others have something in flight it leaves the value to them:
+ * their settling comes here again. The record's lock, which their sync needs too,
  * makes the second look conclusive.
  */
-static __always_inline u64 read_locked(struct mm_struct *mm, u64 last, u32 flags)
+static __always_inline u64 read_locked(struct mm_struct *mm, u64 last, bool is_mine)
 {
 	u64 locked;
 
-	if (flags & SYNC_LOCK_HELD)
-		return mm->locked_vm << page_shift;
+	if (is_mine)
+		return READ_ONCE(mm->locked_vm) << page_shift;
 	if (mmap_write_locked(mm))
 		return last;
 	locked = READ_ONCE(mm->locked_vm) << page_shift;
@@ -342,9 +344,11 @@ static __noinline int sync_record(struct mm_struct *mm, struct pincap_process *r
 {
 	struct pincap_thread *t = rec->in_flight ? thread_on(rec) : NULL;
 
-	for (int i = 0; i < 8; i++) {
+	/* Who moves the process meanwhile has a sync of his own; a settling must not
+	 * rely on it. Each turn costs the verifier as much again, in every program. */
+	for (int i = 0; i < (flags & SYNC_SETTLE ? 8 : 2); i++) {
 		struct cgroup *cgrp = owner_cgroup(mm);
-		u64 cgid = charged_id(cgrp), old_cgid;
+		u64 cgid = charged_id(cgrp), old_cgid, own;
 		struct amounts old = {}, now = {};
 
 		if (!cgid)
@@ -367,7 +371,9 @@ static __noinline int sync_record(struct mm_struct *mm, struct pincap_process *r
 		old.gpu = rec->gpu;
 		old.held = rec->held;
 		old.in_flight = rec->in_flight;
-		now.locked = read_locked(mm, rec->locked, flags);
+		own = t ? t->lock + t->driver : 0;
+		now.locked = read_locked(mm, rec->locked,
+					 flags & SYNC_LOCK_HELD || rec->in_flight <= own);
 		now.pinned = read_pinned(mm);
 		if (t) {
 			consume(rec, &t->lock, now.locked + now.pinned - old.locked - old.pinned);
@@ -399,11 +405,12 @@ static __noinline int sync_record(struct mm_struct *mm, struct pincap_process *r
 	return -EAGAIN;
 }
 
-/* Nothing to charge: what the record says is so. Only for who holds the mmap lock. */
+/* Nothing to charge: what the record says is so. What changes while we look has a
+ * sync of its own. */
 static __always_inline bool is_current(struct mm_struct *mm, struct pincap_process *rec)
 {
-	return rec->locked == mm->locked_vm << page_shift && rec->pinned == read_pinned(mm) &&
-	       rec->cgroup_id == charged_id(owner_cgroup(mm));
+	return rec->locked == READ_ONCE(mm->locked_vm) << page_shift &&
+	       rec->pinned == read_pinned(mm) && rec->cgroup_id == charged_id(owner_cgroup(mm));
 }
 
 /* Look at an address space; one that never locked, pinned or asked has no record
@@ -419,7 +426,7 @@ static __noinline int observe(struct mm_struct *mm, u32 flags)
 		rec = process_new(mm);
 		if (!rec)
 			return -EAGAIN;
-	} else if ((flags & SYNC_LOCK_HELD) && is_current(mm, rec)) {
+	} else if (is_current(mm, rec)) {
 		return 0;
 	}
 	return sync_record(mm, rec, flags);

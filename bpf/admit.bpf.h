@@ -436,13 +436,6 @@ static __noinline int do_status(struct mm_struct *mm, struct pincap_status *out)
 	return 0;
 }
 
-static __always_inline struct mm_struct *current_mm(void)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-
-	return task->mm;
-}
-
 /* Other levels' options must behave as if we were not there. Where the kernel shows
  * us less than the length that it returns (at most a page, nothing of an empty
  * buffer), it would refuse that length; 0 tells it to use the original. */

@@ -16,7 +16,8 @@
 
 __u32 files_known; /* entries of `files`: without any, a call that opens costs nothing */
 
-/* enum pincap_device_kind of the file behind a descriptor, or 0. */
+/* enum pincap_device_kind of the file behind a descriptor, or 0. With
+ * PINCAP_DEVICE_BY_DRIVER it is none of those whose ioctls are read. */
 static __always_inline u32 device_kind(struct file *file)
 {
 	struct pincap_config *cfg = config_get();
@@ -62,7 +63,7 @@ static __always_inline bool has_references(struct file *file)
 static __always_inline bool is_open(struct file *file, struct pincap_file *f)
 {
 	return has_references(file) && (u64)BPF_CORE_READ(file, private_data) == f->private_data &&
-	       device_kind(file) == PINCAP_DEVICE_DRM;
+	       (device_kind(file) & ~PINCAP_DEVICE_BY_DRIVER) == PINCAP_DEVICE_DRM;
 }
 
 static long end_buffer(struct bpf_map *map, struct pincap_buffer_key *key,

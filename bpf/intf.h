@@ -297,8 +297,9 @@ struct pincap_mkdir_event {
 PINCAP_ASSERT_SIZE(struct pincap_mkdir_event, 312);
 
 enum pincap_device_kind {
-	PINCAP_DEVICE_KFD = 1, /* /dev/kfd */
-	PINCAP_DEVICE_DRM = 2, /* a render node of amdgpu's */
+	PINCAP_DEVICE_KFD = 1,		 /* /dev/kfd */
+	PINCAP_DEVICE_DRM = 2,		 /* a render node of amdgpu's */
+	PINCAP_DEVICE_BY_DRIVER = 0x100, /* and this: the driver's own functions tell of it */
 };
 
 /* A device whose ioctls are read: a character device by its number, or a regular

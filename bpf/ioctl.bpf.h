@@ -95,9 +95,15 @@ static __always_inline u64 page_up(u64 bytes)
 	return (bytes + page - 1) & ~(page - 1);
 }
 
-static __always_inline bool read_args(void *to, u32 size, u64 from)
+/* Where an ioctl's arguments lie: with the caller, or as the driver's own copy. */
+enum args_of { ARGS_OF_CALLER, ARGS_OF_DRIVER };
+
+static __always_inline bool read_args(void *to, u32 size, u64 from, enum args_of of)
 {
-	if (!bpf_probe_read_user(to, size, (void *)from))
+	long err = of == ARGS_OF_DRIVER ? bpf_probe_read_kernel(to, size, (void *)from)
+					: bpf_probe_read_user(to, size, (void *)from);
+
+	if (!err)
 		return true;
 	STAT(user_fault);
 	return false;
@@ -105,13 +111,13 @@ static __always_inline bool read_args(void *to, u32 size, u64 from)
 
 /* What the driver allocates for a request: an AQL ring is mapped twice and exists
  * once (amdgpu_amdkfd_gpuvm_alloc_memory_of_gpu). */
-static __noinline int kfd_alloc_done(struct mm_struct *mm, u64 arg)
+static __noinline int kfd_alloc_done(struct mm_struct *mm, u64 arg, enum args_of of)
 {
 	struct pincap_buffer_key key = {};
 	struct pincap_buffer buf = {};
 	struct kfd_alloc a;
 
-	if (!read_args(&a, sizeof(a), arg + KFD_ALLOC_SKIPPED) ||
+	if (!read_args(&a, sizeof(a), arg + KFD_ALLOC_SKIPPED, of) ||
 	    !(a.flags & (KFD_FLAG_GTT | KFD_FLAG_USERPTR)))
 		return 0;
 	key.handle = a.handle;
@@ -124,6 +130,7 @@ static __noinline int kfd_alloc_done(struct mm_struct *mm, u64 arg)
 struct attr_walk {
 	u64 at;
 	u32 left;
+	enum args_of of;
 	bool allows;
 	bool withdraws;
 };
@@ -132,7 +139,7 @@ static long attr_step(u32 i, struct attr_walk *w)
 {
 	struct kfd_svm_attr attr;
 
-	if (!w->left || !read_args(&attr, sizeof(attr), w->at))
+	if (!w->left || !read_args(&attr, sizeof(attr), w->at, w->of))
 		return 1;
 	w->allows |= attr.type == KFD_SVM_ACCESS || attr.type == KFD_SVM_ACCESS_IN_PLACE;
 	w->withdraws |= attr.type == KFD_SVM_NO_ACCESS;
@@ -141,13 +148,13 @@ static long attr_step(u32 i, struct attr_walk *w)
 	return 0;
 }
 
-static __noinline int kfd_svm_done(struct mm_struct *mm, u64 arg)
+static __noinline int kfd_svm_done(struct mm_struct *mm, u64 arg, enum args_of of)
 {
-	struct attr_walk w = { .at = arg + sizeof(struct kfd_svm) };
+	struct attr_walk w = { .at = arg + sizeof(struct kfd_svm), .of = of };
 	struct kfd_svm a;
 	u64 end;
 
-	if (!read_args(&a, sizeof(a), arg) || a.op != KFD_SVM_SET_ATTR || !a.start)
+	if (!read_args(&a, sizeof(a), arg, of) || a.op != KFD_SVM_SET_ATTR || !a.start)
 		return 0;
 	w.left = a.nattr;
 	bpf_loop(KFD_SVM_ATTRS_MAX, attr_step, &w, 0);
@@ -158,7 +165,8 @@ static __noinline int kfd_svm_done(struct mm_struct *mm, u64 arg)
 }
 
 /* The handle overwrites the size: the size is what was asked at the start. */
-static __noinline int gem_create_done(struct mm_struct *mm, struct file *file, u64 arg)
+static __noinline int gem_create_done(struct mm_struct *mm, struct file *file, u64 arg,
+				      enum args_of of)
 {
 	struct pincap_buffer_key key = {};
 	struct pincap_buffer buf = { .kind = PINCAP_BUFFER_GTT };
@@ -171,7 +179,7 @@ static __noinline int gem_create_done(struct mm_struct *mm, struct file *file, u
 		return 0;
 	buf.bytes = t->create_bytes;
 	t->create_bytes = 0;
-	if (!read_args(&handle, sizeof(handle), arg))
+	if (!read_args(&handle, sizeof(handle), arg, of))
 		return 0;
 	key.handle = handle;
 	file_used(file);
@@ -179,14 +187,14 @@ static __noinline int gem_create_done(struct mm_struct *mm, struct file *file, u
 	return key.file ? buffer_alloc(mm, &key, &buf) : -EAGAIN;
 }
 
-static __noinline int gem_create_enter(struct mm_struct *mm, u64 arg)
+static __noinline int gem_create_enter(struct mm_struct *mm, u64 arg, enum args_of of)
 {
 	u32 tid = bpf_get_current_pid_tgid();
 	struct pincap_process *rec;
 	struct pincap_thread *t;
 	struct amdgpu_create a;
 
-	if (!read_args(&a, sizeof(a), arg))
+	if (!read_args(&a, sizeof(a), arg, of))
 		return 0;
 	rec = gpu_record(mm);
 	t = rec ? thread_get(tid, rec) : NULL;
@@ -195,13 +203,14 @@ static __noinline int gem_create_enter(struct mm_struct *mm, u64 arg)
 	return 0;
 }
 
-static __noinline int gem_userptr_done(struct mm_struct *mm, struct file *file, u64 arg)
+static __noinline int gem_userptr_done(struct mm_struct *mm, struct file *file, u64 arg,
+				       enum args_of of)
 {
 	struct pincap_buffer_key key = {};
 	struct pincap_buffer buf = { .kind = PINCAP_BUFFER_USERPTR };
 	struct amdgpu_userptr a;
 
-	if (!read_args(&a, sizeof(a), arg))
+	if (!read_args(&a, sizeof(a), arg, of))
 		return 0;
 	key.handle = a.handle;
 	buf.addr = a.addr;
@@ -218,46 +227,51 @@ static __always_inline bool is_ours(u32 cmd)
 	       cmd == DRM_GEM_CLOSE;
 }
 
-static __noinline int ioctl_enter(struct task_struct *task, struct mm_struct *mm, u32 fd, u32 cmd,
-				  u64 arg)
+static __noinline int kfd_free_enter(struct mm_struct *mm, u64 arg, enum args_of of)
 {
-	struct file *file = file_of(task, fd);
-	u32 kind = file ? device_kind(file) : 0;
 	struct pincap_buffer_key key = {};
 
-	if (kind == PINCAP_DEVICE_DRM && cmd == AMDGPU_GEM_CREATE)
-		return gem_create_enter(mm, arg);
-	if (kind == PINCAP_DEVICE_KFD && cmd == KFD_FREE_MEMORY_OF_GPU) {
-		if (!read_args(&key.handle, sizeof(key.handle), arg))
-			return 0;
-	} else if (kind == PINCAP_DEVICE_DRM && cmd == DRM_GEM_CLOSE) {
-		if (!read_args(&key.handle, sizeof(u32), arg))
-			return 0;
-		key.file = file_known(file);
-		if (!key.file)
-			return 0;
-	} else {
+	return read_args(&key.handle, sizeof(key.handle), arg, of) ? buffer_free_enter(mm, &key)
+								   : 0;
+}
+
+static __noinline int gem_close_enter(struct mm_struct *mm, struct file *file, u64 arg,
+				      enum args_of of)
+{
+	struct pincap_buffer_key key = { .file = file_known(file) };
+
+	if (!key.file || !read_args(&key.handle, sizeof(u32), arg, of))
 		return 0;
-	}
 	return buffer_free_enter(mm, &key);
+}
+
+static __noinline int ioctl_enter(struct mm_struct *mm, struct file *file, u32 cmd, u64 arg)
+{
+	u32 kind = file ? device_kind(file) : 0;
+
+	if (kind == PINCAP_DEVICE_DRM && cmd == AMDGPU_GEM_CREATE)
+		return gem_create_enter(mm, arg, ARGS_OF_CALLER);
+	if (kind == PINCAP_DEVICE_KFD && cmd == KFD_FREE_MEMORY_OF_GPU)
+		return kfd_free_enter(mm, arg, ARGS_OF_CALLER);
+	if (kind == PINCAP_DEVICE_DRM && cmd == DRM_GEM_CLOSE)
+		return gem_close_enter(mm, file, arg, ARGS_OF_CALLER);
+	return 0;
 }
 
 /* What is told by results is read when the call returns: the driver has written
  * its own copy of the arguments back, handles with them. */
-static __noinline int ioctl_exit(struct task_struct *task, struct mm_struct *mm, u32 fd, u32 cmd,
-				 u64 arg)
+static __noinline int ioctl_exit(struct mm_struct *mm, struct file *file, u32 cmd, u64 arg)
 {
-	struct file *file = file_of(task, fd);
 	u32 kind = file ? device_kind(file) : 0;
 
 	if (kind == PINCAP_DEVICE_KFD && cmd == KFD_ALLOC_MEMORY_OF_GPU)
-		return kfd_alloc_done(mm, arg);
+		return kfd_alloc_done(mm, arg, ARGS_OF_CALLER);
 	if (kind == PINCAP_DEVICE_KFD && CMD_NR(cmd) == KFD_SVM)
-		return kfd_svm_done(mm, arg);
+		return kfd_svm_done(mm, arg, ARGS_OF_CALLER);
 	if (kind == PINCAP_DEVICE_DRM && cmd == AMDGPU_GEM_CREATE)
-		return gem_create_done(mm, file, arg);
+		return gem_create_done(mm, file, arg, ARGS_OF_CALLER);
 	if (kind == PINCAP_DEVICE_DRM && cmd == AMDGPU_GEM_USERPTR)
-		return gem_userptr_done(mm, file, arg);
+		return gem_userptr_done(mm, file, arg, ARGS_OF_CALLER);
 	return 0;
 }
 
@@ -296,11 +310,11 @@ static __noinline u64 unmap_exit(struct mm_struct *mm)
 
 /* A call that put other memory, or none, where an SVM range was: it has ended. */
 static __always_inline void mapping_changed(struct task_struct *task, struct mm_struct *mm,
-					    struct pt_regs *regs, long ret)
+					    struct pt_regs *regs, u64 nr, long ret)
 {
 	u64 start = regs->di, end = page_up(start + regs->si);
 
-	switch (regs->orig_ax) {
+	switch (nr) {
 	case SYS_MMAP:
 		if (!(regs->r10 & MAP_FIXED))
 			return;
@@ -344,57 +358,67 @@ static __always_inline bool is_told_by_entry(u32 cmd)
 	return cmd == KFD_FREE_MEMORY_OF_GPU || cmd == DRM_GEM_CLOSE || cmd == AMDGPU_GEM_CREATE;
 }
 
-SEC("tp_btf/sys_enter")
-int BPF_PROG(gpu_sys_enter, struct pt_regs *regs, long id)
-{
-	bool is_unmap = id == SYS_BRK || id == SYS_SHMDT;
-	struct task_struct *task;
-	struct mm_struct *mm;
-	u32 cmd = regs->si;
+/* ---- the system calls, whatever tells of them ---- */
 
-	if (!is_unmap && (id != SYS_IOCTL || !is_told_by_entry(cmd)))
-		return 0;
-	task = bpf_get_current_task_btf();
-	mm = task->mm;
-	if (!mm)
-		return 0;
-	if (is_unmap)
-		unmap_enter(task, mm, id, regs->di);
-	else
-		ioctl_enter(task, mm, regs->di, cmd, regs->dx);
+static __always_inline int ioctl_entered(u32 fd, u32 cmd, u64 arg)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct mm_struct *mm = task->mm;
+
+	if (mm && is_told_by_entry(cmd))
+		ioctl_enter(mm, file_of(task, fd), cmd, arg);
 	return 0;
 }
 
-SEC("tp_btf/sys_exit")
-int BPF_PROG(gpu_sys_exit, struct pt_regs *regs, long ret)
+static __always_inline int ioctl_left(u32 fd, u32 cmd, u64 arg, long ret)
 {
-	u64 nr = regs->orig_ax;
 	struct task_struct *task;
 	struct mm_struct *mm;
-	u32 cmd = regs->si;
 
-	if (nr != SYS_IOCTL && !is_mapping(nr) && !(is_opening(nr) && files_known))
-		return 0;
-	if (nr == SYS_IOCTL && !is_ours(cmd))
+	if (!is_ours(cmd))
 		return 0;
 	task = bpf_get_current_task_btf();
-	if (is_opening(nr)) {
-		if (ret >= 0)
-			file_opened(file_of(task, ret));
-		return 0;
-	}
 	mm = task->mm;
 	if (!mm)
 		return 0;
-	if (nr != SYS_IOCTL) {
-		if (!IS_ERR_VALUE(ret))
-			mapping_changed(task, mm, regs, ret);
-		return 0;
-	}
 	if (cmd == KFD_FREE_MEMORY_OF_GPU || cmd == DRM_GEM_CLOSE)
 		buffer_free_exit(mm, ret == 0);
 	else if (!ret)
-		ioctl_exit(task, mm, regs->di, cmd, regs->dx);
+		ioctl_exit(mm, file_of(task, fd), cmd, arg);
+	return 0;
+}
+
+static __always_inline int call_entered(struct pt_regs *regs, u64 nr)
+{
+	struct task_struct *task;
+	struct mm_struct *mm;
+
+	if (nr == SYS_IOCTL)
+		return ioctl_entered(regs->di, regs->si, regs->dx);
+	if (nr != SYS_BRK && nr != SYS_SHMDT)
+		return 0;
+	task = bpf_get_current_task_btf();
+	mm = task->mm;
+	if (mm)
+		unmap_enter(task, mm, nr, regs->di);
+	return 0;
+}
+
+static __always_inline int call_left(struct pt_regs *regs, u64 nr, long ret)
+{
+	struct task_struct *task;
+	struct mm_struct *mm;
+
+	if (nr == SYS_IOCTL)
+		return ioctl_left(regs->di, regs->si, regs->dx, ret);
+	if (IS_ERR_VALUE(ret) || (!is_mapping(nr) && !(is_opening(nr) && files_known)))
+		return 0;
+	task = bpf_get_current_task_btf();
+	mm = task->mm;
+	if (is_opening(nr))
+		file_opened(file_of(task, ret));
+	else if (mm)
+		mapping_changed(task, mm, regs, nr, ret);
 	return 0;
 }
 

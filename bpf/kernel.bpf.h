@@ -52,6 +52,7 @@ typedef struct {
 
 struct kernfs_node {
 	u64 id;
+	const char *name;
 };
 
 struct cgroup_root {
@@ -107,6 +108,11 @@ struct file___count {
 	atomic64_t f_count;
 };
 
+/* Known where the module is. */
+struct drm_file {
+	struct file *filp;
+};
+
 struct vm_area_struct {
 	unsigned long vm_start;
 	unsigned long vm_end;
@@ -138,11 +144,18 @@ struct task_struct {
 /* x86-64: the registers that carry a system call's number and arguments. They
  * keep their values until the call returns, so sys_exit can read them too. */
 struct pt_regs {
+	unsigned long bx; /* 32-bit callers: bx, cx, dx ... */
+	unsigned long cx;
 	unsigned long r10;
 	unsigned long di;
 	unsigned long si;
 	unsigned long dx;
 	unsigned long orig_ax;
+};
+
+struct seq_file {
+	unsigned long size;  /* of its buffer ... */
+	unsigned long count; /* ... and what is in it */
 };
 
 struct bpf_iter_meta {
@@ -160,6 +173,11 @@ struct bpf_iter__task_vma {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
 	struct vm_area_struct *vma;
+};
+
+struct bpf_iter__cgroup {
+	struct bpf_iter_meta *meta;
+	struct cgroup *cgroup;
 };
 
 #pragma clang attribute pop
@@ -183,6 +201,14 @@ static __always_inline u64 cgroup_id_of(struct cgroup *cgrp)
 	struct kernfs_node *kn = cgrp ? cgrp->kn : NULL;
 
 	return kn ? kn->id : 0;
+}
+
+/* NULL: a kernel thread's. */
+static __always_inline struct mm_struct *current_mm(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	return task->mm;
 }
 
 /* RWSEM_WRITER_LOCKED, kernel/locking/rwsem.c */

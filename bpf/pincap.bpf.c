@@ -4,38 +4,12 @@
  * counting is in account.bpf.h, the driver's ioctls in ioctl.bpf.h, admission in
  * admit.bpf.h, what people read in iters.bpf.h.
  */
-#include "ioctl.bpf.h"
+#include "calls.bpf.h"
+#include "gpu_calls.bpf.h"
 #include "admit.bpf.h"
 #include "iters.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
-/*
- * locked_vm is written under the mmap lock alone. The tracepoint fires before the
- * lock is free, so that these syncs come in the order of the changes. munmap and
- * a shrinking mremap lower it, downgrade their lock, and release it as readers
- * do; page faults are readers too, and lower nothing.
- *
- * An address space without users is being torn down; its last unlock comes after
- * exit_mmap, which does not fire at all for one without mappings.
- */
-static __always_inline bool was_lowered(struct mm_struct *mm)
-{
-	u64 key = (u64)mm;
-	struct pincap_process *rec = bpf_map_lookup_elem(&processes, &key);
-
-	return rec && rec->locked != mm->locked_vm << page_shift;
-}
-
-SEC("tp_btf/mmap_lock_released")
-int BPF_PROG(mm_unlocked, struct mm_struct *mm, bool write)
-{
-	if (!READ_ONCE(mm->mm_users.counter))
-		release_mm((u64)mm);
-	else if (write || was_lowered(mm))
-		observe(mm, SYNC_LOCK_HELD);
-	return 0;
-}
 
 SEC("tp_btf/exit_mmap")
 int BPF_PROG(mm_exited, struct mm_struct *mm)

@@ -9,7 +9,7 @@
 #include <bpf/libbpf.h>
 
 #include "userspace/common/log.h"
-#include "userspace/control/kernel_priv.h"
+#include "userspace/control/kernel_trigger.h"
 
 #define LOCK_TRIES   100
 #define LOCK_WAIT_NS 50000000L /* 5 s in all */
@@ -236,6 +236,8 @@ int kernel_open(struct kernel **ret, bool persistent, const struct kernel_device
 	if (err)
 		return log_ret(err, "open '" LOCK_FILE "' (needs root)");
 	err = adopt_or_load(k, persistent);
+	if (!err)
+		err = trigger_check();
 	if (err)
 		return err;
 	if (persistent) {

@@ -77,6 +77,20 @@ int kernel_each_range(struct kernel *k, kernel_range_fn fn, void *ctx);
 int kernel_get_stats(struct kernel *k, struct pincap_stats *ret);
 int kernel_get_config(struct kernel *k, struct pincap_config *ret);
 
+/*
+ * What counting wakes up on. These variables force it (see `pincap load --help`),
+ * so that every command that loads, loads alike; kernel_open fails with -EBUSY
+ * where another is in force already.
+ */
+#define KERNEL_TRIGGER_ENV     "PINCAP_TRIGGER"
+#define KERNEL_GPU_TRIGGER_ENV "PINCAP_GPU_TRIGGER"
+
+/* In force: "fexit" or "mmap_lock"; and for the GPU driver "driver", "syscall",
+ * "driver, syscall", "tracepoint", or "off" where there is no device to read. */
+const char *kernel_trigger(void);
+const char *kernel_gpu_trigger(void);
+const char *kernel_gpu_trigger_loaded(void); /* the best that would be used */
+
 /* Whether link `name` (a program's name in pincap.bpf.c) is pinned. */
 bool kernel_has_link(const char *name);
 

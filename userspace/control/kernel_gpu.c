@@ -5,11 +5,14 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include <bpf/bpf.h>
+
 #include "userspace/common/log.h"
-#include "userspace/control/kernel_priv.h"
+#include "userspace/control/kernel_trigger.h"
 
 #define KFD_DEVICE "/dev/kfd"
 #define DRM_CLASS  "/sys/class/drm"
+#define DEV_CHAR   "/sys/dev/char"
 
 /* dev_t as the kernel keeps it; stat(2) shows another encoding. */
 static uint32_t kernel_dev(dev_t dev)
@@ -29,38 +32,106 @@ static void add_device(struct pincap_config *cfg, void *ctx)
 	cfg->devices[0] = *d;
 }
 
+static int attach_pinned(const char *name)
+{
+	_cleanup_close_ int prog_fd = -1;
+	_cleanup_close_ int link_fd = -1;
+	char path[512];
+
+	if (kernel_has_link(name))
+		return 0;
+	snprintf(path, sizeof(path), PIN_DIR "/progs/%s", name);
+	prog_fd = bpf_obj_get(path);
+	if (prog_fd < 0)
+		return prog_fd;
+	link_fd = bpf_raw_tracepoint_open(NULL, prog_fd);
+	if (link_fd < 0)
+		return link_fd;
+	snprintf(path, sizeof(path), PIN_DIR "/links/%s", name);
+	return bpf_obj_pin(link_fd, path);
+}
+
+static int attach_all(const char *prefix)
+{
+	DIR *d = opendir(PIN_DIR "/progs");
+	const struct dirent *e;
+	int err = 0;
+
+	while (!err && d && (e = readdir(d))) {
+		if (!strncmp(e->d_name, prefix, strlen(prefix)))
+			err = attach_pinned(e->d_name);
+		if (err == -EEXIST) /* somebody was faster */
+			err = 0;
+	}
+	if (d)
+		closedir(d);
+	return err;
+}
+
+/* The driver's own functions, or the system calls that lead to it. */
+static int attach_gpu(bool driver)
+{
+	int err = attach_all("gpu_map_");
+
+	if (err || driver)
+		return err ? err : attach_all("gpu_drv_");
+	err = attach_all("gpu_call_");
+	return err ? err : attach_all("gpu_sys_");
+}
+
+/* The last component of what a link in sysfs points to is `name`. */
+static bool leads_to(const char *link, const char *name)
+{
+	char target[PATH_MAX];
+	ssize_t n = readlink(link, target, sizeof(target) - 1);
+
+	if (n < 0)
+		return false;
+	target[n] = '\0';
+	return streq(basename(target), name);
+}
+
+/* AMD's driver answers on it: no file that stands in for it, nor another's device. */
+static bool is_drivers_own(const struct stat *st, enum pincap_device_kind kind)
+{
+	const char *what = kind == PINCAP_DEVICE_KFD ? "subsystem" : "device/driver";
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), DEV_CHAR "/%u:%u/%s", major(st->st_rdev), minor(st->st_rdev),
+		 what);
+	return S_ISCHR(st->st_mode) && leads_to(path, kind == PINCAP_DEVICE_KFD ? "kfd" : "amdgpu");
+}
+
+/* Where its own functions are read, its ioctls are not: one event counts once. */
 static int watch(struct kernel *k, const char *path, enum pincap_device_kind kind)
 {
 	_cleanup_close_ int lock = -1;
 	struct pincap_device d = { .kind = kind };
+	bool by_driver;
 	struct stat st;
-	int err;
 
 	if (stat(path, &st))
 		return -errno;
 	if (!S_ISCHR(st.st_mode) && !S_ISREG(st.st_mode))
 		return -ENODEV;
+	by_driver = trigger_reads_driver() && is_drivers_own(&st, kind);
+	if (by_driver)
+		d.kind |= PINCAP_DEVICE_BY_DRIVER;
 	d.dev = kernel_dev(S_ISCHR(st.st_mode) ? st.st_rdev : st.st_dev);
 	d.ino = S_ISCHR(st.st_mode) ? 0 : st.st_ino;
 	lock = kernel_update_config(k, add_device, &d);
 	if (lock < 0)
 		return lock;
-	err = kernel_attach_gpu();
-	return err == -EEXIST ? 0 : err;
+	return attach_gpu(by_driver);
 }
 
 /* The numbers of DRM's ioctls mean something else to every driver. */
 static bool is_amdgpu(const char *node)
 {
-	char path[PATH_MAX], target[PATH_MAX];
-	ssize_t n;
+	char path[PATH_MAX];
 
 	snprintf(path, sizeof(path), DRM_CLASS "/%s/device/driver", node);
-	n = readlink(path, target, sizeof(target) - 1);
-	if (n < 0)
-		return false;
-	target[n] = '\0';
-	return streq(basename(target), "amdgpu");
+	return leads_to(path, "amdgpu");
 }
 
 static int watch_render_nodes(struct kernel *k)

@@ -12,7 +12,7 @@
 
 #include "userspace/common/cgroup.h"
 #include "userspace/common/log.h"
-#include "userspace/control/kernel_priv.h"
+#include "userspace/control/kernel_trigger.h"
 #include "userspace/control/probe.h"
 #include "pincap.skel.h" /* names types of intf.h */
 
@@ -47,7 +47,19 @@ static uint32_t task_entries(void)
 	return MIN(MAX(n, MIN_TASKS), MAX_TASKS);
 }
 
-static struct pincap_bpf *open_and_load(void)
+static void say_why_not(int err)
+{
+	if (!probe_is_new_enough())
+		pr_err("this kernel is too old: pincap needs Linux 6.1 or later (bpf_loop, "
+		       "bpf_get_current_task_btf, atomic operations that fetch)");
+	else if (err == -EPERM)
+		pr_err("the kernel does not permit eBPF here: needs root, or CAP_BPF, "
+		       "CAP_PERFMON and CAP_NET_ADMIN");
+	else
+		log_ret(err, "load the eBPF programs (see 'pincap doctor')");
+}
+
+static struct pincap_bpf *open_and_load(struct triggers *t)
 {
 	struct pincap_bpf *skel = pincap_bpf__open();
 	int err;
@@ -61,17 +73,14 @@ static struct pincap_bpf *open_and_load(void)
 	bpf_map__set_max_entries(skel->maps.processes, task_entries());
 	bpf_map__set_max_entries(skel->maps.threads, task_entries());
 
-	err = pincap_bpf__load(skel);
-	if (!err)
-		return skel;
-	if (!probe_is_new_enough())
-		pr_err("this kernel is too old: pincap needs Linux 6.1 or later (bpf_loop, "
-		       "bpf_get_current_task_btf, atomic operations that fetch)");
-	else if (err == -EPERM)
-		pr_err("the kernel does not permit eBPF here: needs root, or CAP_BPF, "
-		       "CAP_PERFMON and CAP_NET_ADMIN");
-	else
-		log_ret(err, "load the eBPF programs (see 'pincap doctor')");
+	bpf_program__set_autoload(skel->progs.show_cgroups, !probe_iter("cgroup"));
+	err = trigger_choose(skel->obj, t);
+	if (!err) {
+		err = pincap_bpf__load(skel);
+		if (!err)
+			return skel;
+		say_why_not(err);
+	}
 	errno = -err;
 	pincap_bpf__destroy(skel);
 	return NULL;
@@ -89,9 +98,25 @@ static int init_config(struct pincap_bpf *skel, bool persistent)
 	return bpf_map_update_elem(bpf_map__fd(skel->maps.config), &zero, &cfg, BPF_ANY);
 }
 
+static bool is_to_show(const struct bpf_program *prog)
+{
+	return !strncmp(bpf_program__name(prog), SHOW_PREFIX, strlen(SHOW_PREFIX));
+}
+
 static bool is_gpu(const struct bpf_program *prog)
 {
 	return !strncmp(bpf_program__name(prog), "gpu_", 4);
+}
+
+/* Cgroups below the root, each before its children. */
+static struct bpf_link *attach_cgroup_iter(struct bpf_program *prog, int root_fd)
+{
+	union bpf_iter_link_info info = {
+		.cgroup = { .order = BPF_CGROUP_ITER_DESCENDANTS_PRE, .cgroup_fd = root_fd },
+	};
+	LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &info, .link_info_len = sizeof(info));
+
+	return bpf_program__attach_iter(prog, &opts);
 }
 
 /* Attach one program the way its type asks for. NULL with errno 0: it is not one
@@ -99,6 +124,10 @@ static bool is_gpu(const struct bpf_program *prog)
 static struct bpf_link *attach(struct bpf_program *prog, int root_fd)
 {
 	errno = 0;
+	if (!bpf_program__autoload(prog))
+		return NULL;
+	if (!strcmp(bpf_program__section_name(prog), "iter/cgroup"))
+		return attach_cgroup_iter(prog, root_fd);
 	switch (bpf_program__type(prog)) {
 	case BPF_PROG_TYPE_CGROUP_SOCKOPT:
 		return bpf_program__attach_cgroup(prog, root_fd);
@@ -117,10 +146,14 @@ static int pin_link(struct bpf_program *prog, int root_fd, const char *dir)
 	char path[256];
 	int err;
 
+	if (!link && errno && is_to_show(prog)) {
+		pr_debug("attach %s: %s, ignoring", bpf_program__name(prog), strerror(errno));
+		return 0;
+	}
 	if (!link)
 		return errno ? log_ret(-errno, "attach %s", bpf_program__name(prog)) : 0;
 	name = bpf_program__name(prog);
-	if (!strncmp(name, SHOW_PREFIX, strlen(SHOW_PREFIX)))
+	if (is_to_show(prog))
 		snprintf(path, sizeof(path), "%s/iters/%s", dir, name + strlen(SHOW_PREFIX));
 	else
 		snprintf(path, sizeof(path), "%s/links/%s", dir, name);
@@ -147,7 +180,8 @@ static int pin_maps_and_progs(struct pincap_bpf *skel, const char *dir)
 	}
 	bpf_object__for_each_program(prog, skel->obj)
 	{
-		if (!is_gpu(prog) && bpf_program__type(prog) != BPF_PROG_TYPE_SYSCALL)
+		if (!bpf_program__autoload(prog) ||
+		    (!is_gpu(prog) && bpf_program__type(prog) != BPF_PROG_TYPE_SYSCALL))
 			continue;
 		snprintf(path, sizeof(path), "%s/progs/%s", dir, bpf_program__name(prog));
 		err = bpf_program__pin(prog, path);
@@ -229,17 +263,12 @@ static void remove_leftovers(void)
 		closedir(d);
 }
 
-int kernel_load(bool persistent)
+static int load_with(struct triggers *t, bool persistent)
 {
-	struct pincap_bpf *skel;
+	struct pincap_bpf *skel = open_and_load(t);
 	char dir[128];
 	int err;
 
-	err = mount_bpffs();
-	if (err)
-		return err;
-	remove_leftovers();
-	skel = open_and_load();
 	if (!skel)
 		return -errno;
 
@@ -258,6 +287,26 @@ int kernel_load(bool persistent)
 		remove_tree(dir);
 	pincap_bpf__destroy(skel);
 	return err;
+}
+
+int kernel_load(bool persistent)
+{
+	struct triggers asked, t;
+	int err = mount_bpffs();
+
+	if (!err)
+		err = trigger_asked(&asked);
+	if (err)
+		return err;
+	remove_leftovers();
+	t = asked;
+	err = load_with(&t, persistent);
+	if (!err || t.memory != TRIGGER_FEXIT || asked.memory || asked.gpu)
+		return err;
+	/* What could be tried beforehand went well, and yet. */
+	pr_warn("trying again without fexit");
+	t = (struct triggers){ TRIGGER_MMAP_LOCK, GPU_TRIGGER_TRACEPOINT };
+	return load_with(&t, persistent);
 }
 
 /* The kernel lets go of an unlinked link some time later: end admission now, so
@@ -288,41 +337,23 @@ int kernel_remove(void)
 	return err;
 }
 
-static int attach_pinned(const char *name)
+static int share(const char *path, gid_t gid)
 {
-	_cleanup_close_ int prog_fd = -1;
-	_cleanup_close_ int link_fd = -1;
-	char path[256];
-
-	if (kernel_has_link(name))
-		return 0;
-	snprintf(path, sizeof(path), PIN_DIR "/progs/%s", name);
-	prog_fd = bpf_obj_get(path);
-	if (prog_fd < 0)
-		return prog_fd;
-	link_fd = bpf_raw_tracepoint_open(NULL, prog_fd);
-	if (link_fd < 0)
-		return link_fd;
-	snprintf(path, sizeof(path), PIN_DIR "/links/%s", name);
-	return bpf_obj_pin(link_fd, path);
-}
-
-int kernel_attach_gpu(void)
-{
-	int err = attach_pinned("gpu_sys_enter");
-
-	return err ? err : attach_pinned("gpu_sys_exit");
+	if (chown(path, 0, gid) || chmod(path, 0440))
+		return log_ret(-errno, "share '%s'", path);
+	return 0;
 }
 
 int kernel_share(gid_t gid)
 {
-	static const char path[] = PIN_DIR "/iters/processes";
 	struct stat st;
+	int err;
 
 	/* Systemd mounts bpffs for root alone; to look something up, passing is enough. */
 	if (stat(BPFFS, &st) || chmod(BPFFS, (st.st_mode & 07777) | 0011))
 		return log_ret(-errno, "let others pass through " BPFFS);
-	if (chown(path, 0, gid) || chmod(path, 0440))
-		return log_ret(-errno, "share '%s'", path);
-	return 0;
+	err = share(PIN_DIR "/iters/processes", gid);
+	if (!err && !access(PIN_DIR "/iters/cgroups", F_OK))
+		err = share(PIN_DIR "/iters/cgroups", gid);
+	return err;
 }

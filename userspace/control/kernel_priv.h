@@ -50,7 +50,4 @@ int kernel_find_holes(uint32_t tid);
 /* Read the ioctls of every AMD GPU there is, and of the devices named. */
 int kernel_watch_gpu(struct kernel *k, const struct kernel_devices *extra);
 
-/* Attach the programs that read the GPU driver's ioctls, unless they are. */
-int kernel_attach_gpu(void);
-
 #endif

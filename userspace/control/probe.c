@@ -9,13 +9,12 @@
 #include "userspace/control/probe.h"
 
 /* r0 = 0; exit: accepted wherever a program of its kind is. */
-static int try_load(enum bpf_prog_type type, enum bpf_attach_type attach, const char *target)
+static int try_load_on(enum bpf_prog_type type, enum bpf_attach_type attach, int btf_id)
 {
 	const struct bpf_insn insns[] = {
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
 		{ .code = BPF_JMP | BPF_EXIT },
 	};
-	int btf_id = libbpf_find_vmlinux_btf_id(target, attach);
 	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = attach,
 		    .attach_btf_id = MAX(btf_id, 0));
 	_cleanup_close_ int fd = -1;
@@ -24,6 +23,16 @@ static int try_load(enum bpf_prog_type type, enum bpf_attach_type attach, const 
 		return btf_id;
 	fd = bpf_prog_load(type, "probe", "GPL", insns, ARRAY_SIZE(insns), &opts);
 	return fd < 0 ? fd : 0;
+}
+
+static int try_load(enum bpf_prog_type type, enum bpf_attach_type attach, const char *target)
+{
+	return try_load_on(type, attach, libbpf_find_vmlinux_btf_id(target, attach));
+}
+
+int probe_fexit(int btf_id)
+{
+	return try_load_on(BPF_PROG_TYPE_TRACING, BPF_TRACE_FEXIT, btf_id);
 }
 
 int probe_fexit_syscall(void)

@@ -10,6 +10,7 @@
 
 /* 0: the kernel takes it; else the negative errno it answered. */
 int probe_fexit_syscall(void);	/* a trampoline on a system call */
+int probe_fexit(int btf_id);	/* ... on this function of vmlinux's BTF */
 int probe_fmod_ret_mlock(void); /* one that may change its result */
 int probe_lsm(void);
 int probe_tracepoint(const char *name); /* tp_btf */
