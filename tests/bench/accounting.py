@@ -43,9 +43,11 @@ def compare():
         on.append(measure())
         run(pincap, "load", "--kfd", "/dev/null")
         gpu.append(measure())
+        said = json.loads(run(pincap, "stat", "--json", "/"))
         run(pincap, "unload")
         print(f"\rround {i + 1} of {rounds}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
+    print(f"trigger: {said['trigger']}; for the GPU driver: {said['gpu_trigger']}")
     for title, these, bounded in (("counting on, against off", on, True),
                                   ("with the GPU driver's ioctls read", gpu, False)):
         print(title + ":")

@@ -77,9 +77,42 @@ teardown() {
 	[ "$status" = 1 ]
 }
 
+@test 'the table of the cgroups says what stat says' {
+	table=/sys/fs/bpf/pincap/iters/cgroups
+	name=$(printf 'bad\033name')
+	mkdir "$MOUNT$cg/$name"
+	"$PINCAP" set "$cg/$name" limit=1G
+	id=$(stat -c %i "$MOUNT$cg")
+	row=$(awk -v id="$id" '$1 == id' "$table")
+	look "$cg"
+	[ "$(echo "$row" | awk '{ print $3, $6, $8, $NF }')" = "$stat_gpu $stat_gpu 536870912 ${cg##*/}" ]
+	awk '$1 == "CGROUP_ID" { next } $1 == parent { found = 1; level = $2 }
+	     found && $NF == "bad?name" && $2 == level + 1 && $8 == 1073741824 { ok = 1 }
+	     END { exit !ok }' parent="$id" "$table"
+	rmdir "$MOUNT$cg/$name"
+	! setpriv --reuid=65534 --regid=65534 --clear-groups cat "$table"
+	"$PINCAP" load --group nogroup
+	setpriv --reuid=65534 --regid=65534 --clear-groups cat "$table" | grep -q "^ *$id "
+}
+
+@test 'a trigger that is forced is in force, or it is an error' {
+	"$PINCAP" stat --json / | grep -q '"trigger": "\(fexit\|mmap_lock\)"'
+	run "$PINCAP" load --trigger nonsense
+	[ "$status" = 1 ]
+	[ "${#lines[@]}" = 1 ]
+	now=$("$PINCAP" stat --json / | sed -n 's/.*"trigger": "\(fexit\|mmap_lock\)".*/\1/p')
+	"$PINCAP" load --trigger "$now"
+	other=fexit
+	[ "$now" != fexit ] || other=mmap_lock
+	run "$PINCAP" load --trigger "$other"
+	[ "$status" = 1 ]
+	[[ "$output" = *"is loaded with '$now'"* ]]
+	"$PINCAP" doctor | grep -q "^  trigger *$now "
+}
+
 @test 'programs, links and maps carry name and version' {
-	"$BPFTOOL" prog show name mm_unlocked | grep -q 'tool = "pincap"'
-	"$BPFTOOL" prog show name mm_unlocked | grep -q 'version = "0\.'
+	"$BPFTOOL" prog show name mm_exited | grep -q 'tool = "pincap"'
+	"$BPFTOOL" prog show name mm_exited | grep -q 'version = "0\.'
 	"$BPFTOOL" map dump pinned "$BPFFS/maps/buffers" | grep -q '"kind": 1'
-	"$BPFTOOL" link show pinned "$BPFFS/links/mm_unlocked" | grep -q " prog "
+	"$BPFTOOL" link show pinned "$BPFFS/links/mm_exited" | grep -q " prog "
 }

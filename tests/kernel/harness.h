@@ -4,7 +4,9 @@
  * counters by both readers that users have, and the kernel's own figures from
  * /proc as the oracle. Amounts are bytes.
  *
- * Environment: PINCAP (build/pincap), BPFTOOL (bpftool).
+ * Environment: PINCAP (build/pincap), BPFTOOL (bpftool). PINCAP_TRIGGER and
+ * PINCAP_GPU_TRIGGER force what pincap counts by; where the kernel does not take it,
+ * nothing is tested.
  */
 #ifndef TESTS_KERNEL_HARNESS_H
 #define TESTS_KERNEL_HARNESS_H

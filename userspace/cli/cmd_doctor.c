@@ -35,7 +35,6 @@ static const struct trigger {
 	const char *link;
 	const char *what;
 } triggers[] = {
-	{ "mm_unlocked", "locked_vm, exact at each change; runs at every release of an mmap lock" },
 	{ "mm_exited", "a dead address space is uncharged at once" },
 	{ "process_forked", "a newborn address space starts at 0" },
 	{ "process_execed", "likewise after exec" },
@@ -44,16 +43,43 @@ static const struct trigger {
 	{ "cgroup_removed", "removal of cgroups" },
 	{ "ring_registered", "io_uring's fixed buffers (unregistered ones within one sweep)" },
 	{ "sweep", "every task, at start and each second of a run; the truth" },
-	{ "gpu_sys_enter", "GPU driver: what frees buffers, GEM_CREATE" },
-	{ "gpu_sys_exit",
-	  "GPU driver: buffers, SVM ranges, munmap; every system call pays some 50 ns" },
 	{ "admit_setsockopt", "admission: charge, uncharge" },
 	{ "admit_getsockopt", "admission: settle, status" },
 };
 
+/* What is in force, and why nothing better is. */
+static void show_choices(void)
+{
+	const char *gpu = kernel_gpu_trigger_loaded();
+	int fexit_err = probe_fexit_syscall();
+	char note[256];
+
+	if (streq(kernel_trigger(), "fexit"))
+		snprintf(note, sizeof(note),
+			 "locked_vm, at the end of each call that changes it; costs nothing else");
+	else
+		snprintf(note, sizeof(note),
+			 "locked_vm, at every release of an mmap lock, because fexit %s%s",
+			 fexit_err ? "is refused: " : "was not wanted",
+			 fexit_err ? strerror(-fexit_err) : "");
+	row("trigger", kernel_trigger(), note);
+	if (streq(gpu, "driver"))
+		snprintf(note, sizeof(note), "amdgpu's own functions; stand-ins by system call");
+	else if (streq(gpu, "syscall"))
+		snprintf(note, sizeof(note), "ioctl and what unmaps; amdgpu's own functions were "
+					     "not known at load, or not wanted");
+	else
+		snprintf(note, sizeof(note),
+			 "each system call pays some 50 ns, because fexit %s%s",
+			 fexit_err ? "is refused: " : "was not wanted",
+			 fexit_err ? strerror(-fexit_err) : "");
+	row("GPU trigger", kernel_gpu_trigger(), note);
+}
+
 static void show_triggers(void)
 {
 	printf("In use:\n");
+	show_choices();
 	for (size_t i = 0; i < ARRAY_SIZE(triggers); i++)
 		row(triggers[i].link, kernel_has_link(triggers[i].link) ? "attached" : "off",
 		    triggers[i].what);
@@ -70,7 +96,7 @@ static void show_kernel(void)
 		"the triggers above", "no counting");
 	row_err("task iterator", probe_iter("task"), "the sweep", "no counting");
 	row_err("fexit on system calls", probe_fexit_syscall(),
-		"possible; this version counts by mmap_lock_released",
+		"the best trigger",
 		"counting pays a little at every change of a mapping instead");
 	row_err("fmod_ret on mlock", probe_fmod_ret_mlock(),
 		"possible; this version does not use it",

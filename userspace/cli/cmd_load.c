@@ -14,7 +14,17 @@ static const struct argp_option load_options[] = {
 	{ "drm", 'd', "PATH", 0,
 	  "The same for a render node, besides those of amdgpu (default: $PINCAP_DRM)", 0 },
 	{ "group", 'g', "GROUP", 0,
-	  "Let this group read /sys/fs/bpf/pincap/iters/processes (default: root alone)", 0 },
+	  "Let this group read /sys/fs/bpf/pincap/iters/{processes,cgroups} (default: root alone)",
+	  0 },
+	{ "trigger", 't', "KIND", 0,
+	  "What counting wakes up on: fexit (the system calls that lock memory), mmap_lock (every "
+	  "change of a mapping), or auto: the first that this kernel takes (default: "
+	  "$PINCAP_TRIGGER)",
+	  0 },
+	{ "gpu-trigger", 'T', "KIND", 0,
+	  "The same for the GPU driver: driver (amdgpu's own functions), syscall (ioctl and what "
+	  "unmaps), tracepoint (every system call), or auto (default: $PINCAP_GPU_TRIGGER)",
+	  0 },
 	{ 0 },
 };
 
@@ -47,6 +57,10 @@ static error_t parse_load(int key, char *arg, struct argp_state *state)
 	case 'g':
 		a->group = arg;
 		return 0;
+	case 't':
+		return setenv(KERNEL_TRIGGER_ENV, arg, 1) ? errno : 0;
+	case 'T':
+		return setenv(KERNEL_GPU_TRIGGER_ENV, arg, 1) ? errno : 0;
 	case ARGP_KEY_ARG:
 		argp_failure(state, CLI_USAGE, 0, "too many arguments: '%s'", arg);
 		return EINVAL;

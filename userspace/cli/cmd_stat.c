@@ -184,7 +184,8 @@ static int print_json(const struct stat_args *a, const struct pincap_stats *st)
 
 	for (size_t i = 0; i < a->n_rows; i++)
 		err |= json_array_append_new(list, row_json(&a->rows[i]));
-	root = json_pack("{s:i, s:o, s:I, s:o}", "version", STAT_VERSION, "cgroups", list,
+	root = json_pack("{s:i, s:s, s:s, s:o, s:I, s:o}", "version", STAT_VERSION, "trigger",
+			 kernel_trigger(), "gpu_trigger", kernel_gpu_trigger(), "cgroups", list,
 			 "unattributed", (json_int_t)a->unattributed_bytes, "kernel",
 			 stats_json(st));
 	if (!root || err || json_dumpf(root, stdout, JSON_INDENT(2)))
