@@ -66,11 +66,11 @@ static void show_choices(void)
 	if (streq(gpu, "driver"))
 		snprintf(note, sizeof(note), "amdgpu's own functions; stand-ins by system call");
 	else if (streq(gpu, "syscall"))
-		snprintf(note, sizeof(note), "ioctl and what unmaps; amdgpu's own functions were "
-					     "not known at load, or not wanted");
-	else
 		snprintf(note, sizeof(note),
-			 "each system call pays some 50 ns, because fexit %s%s",
+			 "ioctl and what unmaps; amdgpu's own functions were "
+			 "not known at load, or not wanted");
+	else
+		snprintf(note, sizeof(note), "each system call pays some 50 ns, because fexit %s%s",
 			 fexit_err ? "is refused: " : "was not wanted",
 			 fexit_err ? strerror(-fexit_err) : "");
 	row("GPU trigger", kernel_gpu_trigger(), note);
@@ -95,8 +95,7 @@ static void show_kernel(void)
 	row_err("tracepoints (tp_btf)", probe_tracepoint("mmap_lock_released"),
 		"the triggers above", "no counting");
 	row_err("task iterator", probe_iter("task"), "the sweep", "no counting");
-	row_err("fexit on system calls", probe_fexit_syscall(),
-		"the best trigger",
+	row_err("fexit on system calls", probe_fexit_syscall(), "the best trigger",
 		"counting pays a little at every change of a mapping instead");
 	row_err("fmod_ret on mlock", probe_fmod_ret_mlock(),
 		"possible; this version does not use it",
