@@ -13,6 +13,7 @@
 
 #include "userspace/cli/run_place.h"
 #include "userspace/cli/spawn.h"
+#include "userspace/control/decide.h"
 #include "userspace/control/kernel.h"
 #include "userspace/control/notify.h"
 
@@ -25,10 +26,8 @@ struct run_loop {
 	bool verbose; /* print every signal */
 	/* the loop's own */
 	sd_event_source *child_source;
-	bool stopped;
 	bool ended;
-	uint64_t signal_ms;   /* when the last signal went out; 0: none yet */
-	uint64_t limit_bytes; /* at the last signal */
+	struct decide_past past;
 	siginfo_t status;
 };
 
