@@ -27,7 +27,8 @@ $(T)/loader: LIBS = -lamdhip64 -ljansson
 
 UNIT_TESTS := size decide hostmem cgroup notify
 UNIT_OBJS := $(patsubst %.c,$(O)/%.o,$(COMMON_SRCS) userspace/control/decide.c \
-	userspace/control/notify.c userspace/control/peer.c)
+	userspace/control/peer.c userspace/control/scope.c) \
+	$(patsubst %.c,$(O)/%.o,$(wildcard userspace/control/notify*.c))
 $(foreach t,$(UNIT_TESTS),$(eval $(T)/test_$(t): $(O)/tests/unit/test_$(t).o $(UNIT_OBJS)))
 $(UNIT_TESTS:%=$(T)/test_%): LIBS = -lcmocka $(shell $(PKG_CONFIG) --libs libcgroup libsystemd)
 

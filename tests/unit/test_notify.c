@@ -23,6 +23,7 @@
 struct fixture {
 	sd_event *event;
 	struct notify *notify;
+	struct notify_scope *scope;
 	char dir[64];
 	char path[96];
 };
@@ -31,6 +32,7 @@ static void start_at(struct fixture *f, const char *cgpath)
 {
 	f->notify = notify_free(f->notify);
 	assert_int_equal(notify_new(&f->notify, f->event, f->path, cgpath), 0);
+	assert_int_equal(notify_scope_new(&f->scope, f->notify, cgpath), 0);
 }
 
 static int set_up(void **state)
@@ -151,7 +153,7 @@ static void test_stop_resume(void **state)
 	assert_int_equal(stats(f).told, 0);
 	assert_int_equal(hear(a, NULL), 0); /* not full: no answer */
 
-	notify_stop(f->notify, 4096);
+	notify_scope_stop(f->scope, NOTIFY_ALL, 4096);
 	assert_int_equal(hear(a, &epoch), WIRE_STOP);
 	assert_int_equal(epoch, 1);
 	assert_int_equal(hear(b, &epoch), WIRE_STOP);
@@ -162,7 +164,7 @@ static void test_stop_resume(void **state)
 	assert_int_equal(stats(f).acked, 1);
 	assert_int_equal(stats(f).obeyed, 1);
 
-	notify_resume(f->notify);
+	notify_scope_resume(f->scope);
 	assert_int_equal(hear(a, &epoch), WIRE_RESUME);
 	assert_int_equal(epoch, 2);
 	assert_int_equal(stats(f).acked, 0); /* of this epoch */
@@ -190,7 +192,7 @@ static void test_late_joiner(void **state)
 	uint64_t epoch = 0;
 	int a, b;
 
-	notify_stop(f->notify, 0);
+	notify_scope_stop(f->scope, NOTIFY_ALL, 0);
 	a = dial(f);
 	serve(f);
 	assert_int_equal(hear(a, NULL), 0); /* has not said who it is */
@@ -198,18 +200,18 @@ static void test_late_joiner(void **state)
 	say(a, WIRE_HELLO, 0, 0, 0);
 	serve(f);
 	assert_int_equal(hear(a, &epoch), WIRE_STOP);
-	assert_int_equal(epoch, 1);
+	assert_int_equal(epoch, 2); /* one of its own */
 	say(a, WIRE_HELLO, 0, 0, 0);
 	serve(f);
 	assert_int_equal(hear(a, NULL), 0); /* said once */
 
-	notify_resume(f->notify);
+	notify_scope_resume(f->scope);
 	b = hello(f);
 	assert_int_equal(hear(b, NULL), 0); /* begins unstopped */
 	assert_int_equal(hear(a, NULL), WIRE_RESUME);
-	notify_stop(f->notify, 0);
+	notify_scope_stop(f->scope, NOTIFY_ALL, 0);
 	assert_int_equal(hear(b, &epoch), WIRE_STOP);
-	assert_int_equal(epoch, 3);
+	assert_int_equal(epoch, 4);
 	close(a);
 	close(b);
 }
@@ -236,7 +238,7 @@ static void test_rubbish(void **state)
 	serve(f);
 	assert_int_equal(stats(f).peers, 1);
 	assert_int_equal(stats(f).withheld_count, 0);
-	notify_stop(f->notify, 0);
+	notify_scope_stop(f->scope, NOTIFY_ALL, 0);
 	assert_int_equal(stats(f).acked, 0);
 	say(a, WIRE_ACK, 2, 0, 0); /* of one to come */
 	serve(f);
@@ -301,11 +303,11 @@ static void test_last_words(void **state)
 	struct fixture *f = *state;
 	int a = hello(f);
 
-	notify_stop(f->notify, 0);
+	notify_scope_stop(f->scope, NOTIFY_ALL, 0);
 	say(a, WIRE_ACK, 1, 2, 200);
 	say(a, WIRE_WITHHELD, 1, 9, 900);
 	close(a);
-	notify_resume(f->notify);
+	notify_scope_resume(f->scope);
 	serve(f);
 	assert_int_equal(stats(f).peers, 0);
 	assert_int_equal(stats(f).withheld_count, 9);
@@ -321,12 +323,12 @@ static void test_deaf_peer(void **state)
 	uint64_t epoch = 0;
 
 	for (unsigned int i = 0; i < LOTS; i++) {
-		notify_stop(f->notify, 0);
+		notify_scope_stop(f->scope, NOTIFY_ALL, 0);
 		assert_int_equal(hear(b, NULL), WIRE_STOP);
-		notify_resume(f->notify);
+		notify_scope_resume(f->scope);
 		assert_int_equal(hear(b, NULL), WIRE_RESUME);
 	}
-	notify_stop(f->notify, 0);
+	notify_scope_stop(f->scope, NOTIFY_ALL, 0);
 	serve(f);
 	assert_int_equal(stats(f).peers, 2);
 	for (unsigned int i = 0; i < LOTS * 3; i++) { /* it wakes up */
@@ -394,7 +396,7 @@ static void test_cgroups(void **state)
 	if (cgroup_create(base) != 1)
 		skip();
 	start_at(f, base);
-	notify_stop(f->notify, 0);
+	notify_scope_stop(f->scope, NOTIFY_ALL, 0);
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
 		snprintf(path, sizeof(path), "%s%s", base, table[i].suffix);
 		assert_true(cgroup_create(path) >= 0);
@@ -417,7 +419,7 @@ static void test_outsider(void **state)
 	int a;
 
 	start_at(f, "/pincap-test-nowhere");
-	notify_stop(f->notify, 0);
+	notify_scope_stop(f->scope, NOTIFY_ALL, 0);
 	a = dial(f);
 	say(a, WIRE_HELLO, 0, 0, 0);
 	serve(f);
@@ -433,7 +435,7 @@ static void test_many(void **state)
 	struct fixture *f = *state;
 	const unsigned int count = NOTIFY_MAX_GONE + 50;
 
-	notify_stop(f->notify, 0);
+	notify_scope_stop(f->scope, NOTIFY_ALL, 0);
 	for (unsigned int i = 0; i < 3; i++) {
 		int a = hello(f), b = hello(f);
 

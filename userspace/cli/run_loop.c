@@ -11,6 +11,7 @@
 #include "userspace/common/log.h"
 #include "userspace/common/size.h"
 #include "userspace/control/decide.h"
+#include "userspace/control/release.h"
 
 /* Admission binds at once; this is how late a library may learn why. */
 #define LOOK_USEC  50000
@@ -47,20 +48,39 @@ static void say(const struct run_loop *r, const char *what, const struct decide_
 		   size_format(in->current_bytes, a), size_format(in->limit_bytes, b));
 }
 
+/* With nobody to ask, the decision stands all the same: it is repeated later. */
+static void ask_back(struct run_loop *r, const struct decide_out *out)
+{
+	char a[SIZE_FORMAT_BYTES], b[SIZE_FORMAT_BYTES];
+	uint64_t rest;
+	int asked = release_ask(r->kernel, r->notify, r->scope, out->bytes, &rest);
+
+	if (asked <= 0)
+		return;
+	r->releases++;
+	log_printf(r->verbose ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG,
+		   "RELEASE: %s, down to %s, asked of %d process%s", size_format(out->bytes, a),
+		   size_format(out->target_bytes, b), asked, asked == 1 ? "" : "es");
+}
+
 static void act(struct run_loop *r, const struct decide_in *in, const struct decide_out *out)
 {
 	switch (out->action) {
 	case DECIDE_NOTHING:
-	case DECIDE_RELEASE:
-	case DECIDE_WITHDRAW:
 		break;
 	case DECIDE_STOP:
-		notify_stop(r->notify, out->bytes);
+		notify_scope_stop(r->scope, NOTIFY_ALL, out->bytes);
 		say(r, "STOP", in);
 		break;
 	case DECIDE_RESUME:
-		notify_resume(r->notify);
+		notify_scope_resume(r->scope);
 		say(r, "RESUME", in);
+		break;
+	case DECIDE_RELEASE:
+		ask_back(r, out);
+		break;
+	case DECIDE_WITHDRAW:
+		notify_scope_withdraw(r->scope);
 		break;
 	}
 }

@@ -20,7 +20,8 @@
 struct run_loop {
 	sd_event *event;
 	struct kernel *kernel;
-	struct notify *notify; /* NULL: no socket could be had */
+	struct notify *notify;	    /* NULL: no socket could be had */
+	struct notify_scope *scope; /* the place, as somebody to be told */
 	const struct place *place;
 	struct spawn child;
 	bool verbose; /* print every signal */
@@ -28,13 +29,14 @@ struct run_loop {
 	sd_event_source *child_source;
 	bool ended;
 	struct decide_past past;
+	unsigned int releases; /* times that memory was asked back */
 	siginfo_t status;
 };
 
 /* The signals that are handed on, and SIGCHLD and SIGPIPE: to be blocked before. */
 void run_loop_signals(sigset_t *ret);
 
-/* One look at the counts; STOP or RESUME if they say so. */
+/* One look at the counts; STOP, RESUME or RELEASE if they say so. */
 void run_loop_look(struct run_loop *r);
 
 /* Until the command ends; its si_code and si_status in r->status. No failure of
