@@ -25,10 +25,11 @@ $(T)/loader: LIBS = -lamdhip64 -ljansson
 
 # ---- unit tests: cmocka, no kernel side ----
 
-UNIT_TESTS := size decide hostmem cgroup notify
+UNIT_TESTS := size decide hostmem cgroup notify scopes
 UNIT_OBJS := $(patsubst %.c,$(O)/%.o,$(COMMON_SRCS) userspace/control/decide.c \
 	userspace/control/peer.c userspace/control/scope.c) \
-	$(patsubst %.c,$(O)/%.o,$(wildcard userspace/control/notify*.c))
+	$(patsubst %.c,$(O)/%.o,$(wildcard userspace/control/notify*.c)) \
+	$(O)/tests/unit/listener.o
 $(foreach t,$(UNIT_TESTS),$(eval $(T)/test_$(t): $(O)/tests/unit/test_$(t).o $(UNIT_OBJS)))
 $(UNIT_TESTS:%=$(T)/test_%): LIBS = -lcmocka $(shell $(PKG_CONFIG) --libs libcgroup libsystemd)
 

@@ -103,6 +103,9 @@ void notify_scope_withdraw(struct notify_scope *s);
 
 /* ---- figures ---- */
 
+/* A process that has two connections at a time (two copies of the library) counts
+ * as two. */
+
 struct notify_stats {
 	uint64_t epoch;		  /* the last one given out; 0: none yet */
 	unsigned int peers;	  /* connected, and have said hello */
