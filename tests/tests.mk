@@ -25,9 +25,11 @@ $(T)/loader: LIBS = -lamdhip64 -ljansson
 
 # ---- unit tests: cmocka, no kernel side ----
 
-UNIT_TESTS := size decide hostmem cgroup notify
+UNIT_TESTS := size decide hostmem cgroup notify scopes
 UNIT_OBJS := $(patsubst %.c,$(O)/%.o,$(COMMON_SRCS) userspace/control/decide.c \
-	userspace/control/notify.c userspace/control/peer.c)
+	userspace/control/peer.c userspace/control/scope.c) \
+	$(patsubst %.c,$(O)/%.o,$(wildcard userspace/control/notify*.c)) \
+	$(O)/tests/unit/listener.o
 $(foreach t,$(UNIT_TESTS),$(eval $(T)/test_$(t): $(O)/tests/unit/test_$(t).o $(UNIT_OBJS)))
 $(UNIT_TESTS:%=$(T)/test_%): LIBS = -lcmocka $(shell $(PKG_CONFIG) --libs libcgroup libsystemd)
 
@@ -72,7 +74,7 @@ fuzz: $(FUZZ_TESTS:%=$(T)/fuzz_%)
 
 # ---- the library: a fake HIP runtime and a fake kernel, no root ----
 
-LIB_TESTS := hooks local lock notify guest
+LIB_TESTS := hooks local lock notify release guest
 L := $(T)/lib
 $(O)/tests/lib/%.o: override CFLAGS += -fPIC
 $(L)/libamdhip64.so.5: $(O)/tests/lib/fakehip.o tests/lib/fakehip.map
@@ -83,7 +85,7 @@ $(L)/libamdhip64.so.5: $(O)/tests/lib/fakehip.o tests/lib/fakehip.map
 $(L)/plugin.so: $(O)/tests/lib/plugin.o $(L)/libamdhip64.so.5
 	$(call msg,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-rpath,'$$ORIGIN' -o $@ $^
-$(foreach t,$(LIB_TESTS),$(eval $(L)/test_$(t): $(addprefix $(O)/tests/lib/,test_$(t).o fakekernel.o) $(O)/libpincap.so))
+$(foreach t,$(LIB_TESTS),$(eval $(L)/test_$(t): $(addprefix $(O)/tests/lib/,test_$(t).o fakekernel.o controller.o) $(O)/libpincap.so))
 $(L)/test_hooks $(L)/test_guest: LIBS += $(L)/libamdhip64.so.5
 $(L)/test_hooks $(L)/test_guest: $(L)/libamdhip64.so.5
 $(LIB_TESTS:%=$(L)/test_%): $(O)/libpincap-preload.so

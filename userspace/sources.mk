@@ -10,7 +10,7 @@ CONTROL_SRCS := $(filter-out $(CONFIG_SRCS),$(wildcard userspace/control/*.c))
 CLI_SRCS := $(wildcard userspace/cli/*.c)
 CLI_OBJS := $(patsubst %.c,$(O)/%.o,$(COMMON_SRCS) $(CONTROL_SRCS) $(CLI_SRCS))
 
-LIB_SRCS := $(addprefix userspace/lib/,advice.c api.c client.c state.c)
+LIB_SRCS := $(addprefix userspace/lib/,advice.c api.c client.c release.c state.c)
 LIB_OBJS := $(LIB_SRCS:%.c=$(O)/%.pic.o)
 # The client is inside, so that an unmodified program needs this one file alone.
 PRELOAD_SRCS := $(LIB_SRCS) $(addprefix userspace/lib/,held.c note.c preload.c real.c span.c)

@@ -119,6 +119,11 @@ static int request(int option, const void *value, socklen_t len)
 		kernel.charges += option == PINCAP_CHARGE;
 		return kernel.answer;
 	}
+	if (option == PINCAP_CHARGE && kernel.undecided) {
+		kernel.undecided--;
+		kernel.put_off++;
+		return EINPROGRESS;
+	}
 	if (option == PINCAP_CHARGE && len == sizeof(struct pincap_charge))
 		return charge(value);
 	if (option != PINCAP_UNCHARGE || len != sizeof(bytes))
@@ -173,6 +178,8 @@ int getsockopt(int fd, int level, int option, void *value, socklen_t *len)
 		held = settle();
 		memcpy(value, &held, sizeof(held));
 	} else {
+		kernel.statuses++;
+		status.alloc = kernel.alloc;
 		status.held = kernel.held;
 		memcpy(value, &status, sizeof(status));
 	}

@@ -13,16 +13,20 @@
 
 struct fakekernel {
 	uint64_t limit;
-	int answer;    /* errno of every request, 0 to decide by the limit */
-	bool blind;    /* driver pins are not visible: they stay held */
-	uint64_t held; /* admitted, in flight included */
-	uint64_t peak; /* highest VmLck + held seen at a charge */
+	int answer;		/* errno of every request, 0 to decide by the limit */
+	unsigned int undecided; /* charges to put off with EINPROGRESS */
+	uint32_t alloc;		/* policy that STATUS tells */
+	bool blind;		/* driver pins are not visible: they stay held */
+	uint64_t held;		/* admitted, in flight included */
+	uint64_t peak;		/* highest VmLck + held seen at a charge */
 	uint64_t last_charge;
 	uint64_t uncharged;  /* in total */
 	atomic_uint charges; /* asked, refused ones included */
 	atomic_uint refused;
 	atomic_uint settles;
 	atomic_uint uncharges;
+	atomic_uint put_off;
+	atomic_uint statuses;
 	int last_fd;
 };
 

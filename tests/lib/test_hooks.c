@@ -4,15 +4,20 @@
  * Linked with versioned symbols (hip_4.2); run under LD_PRELOAD.
  */
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
+#include <time.h>
 #include <cmocka.h>
 
+#include "bpf/intf.h"
 #include "tests/lib/fakehip.h"
 #include "tests/lib/fakekernel.h"
 #include "userspace/lib/pincap.h"
@@ -294,6 +299,119 @@ static void test_threads(void **state)
 	assert_int_equal(fakehip()->pins, fakehip()->frees);
 }
 
+/* `alloc: pass` lets through what allocates, and nothing else; it is asked for
+ * after a refusal only. */
+static void test_pass(void **state)
+{
+	void *p = NULL;
+
+	(void)state;
+	kernel.alloc = PINCAP_ALLOC_PASS;
+	assert_int_equal(hipHostMalloc(&p, MIB, 0), 0);
+	assert_int_equal(kernel.statuses, 0);
+	assert_int_equal(hipHostFree(p), 0);
+	memset(trace_log, 0, sizeof(trace_log));
+
+	assert_int_equal(hipHostMalloc(&p, 3 * MIB, 0), 0);
+	assert_int_equal(hipHostFree(p), 0);
+	assert_int_equal(hipHostAlloc(&p, 3 * MIB, 0), 0);
+	assert_int_equal(hipFreeHost(p), 0);
+	assert_int_equal(hipMallocHost(&p, 3 * MIB), 0);
+	assert_int_equal(hipFreeHost(p), 0);
+	assert_int_equal(hipMemAllocHost(&p, 3 * MIB), 0);
+	assert_int_equal(hipFreeHost(p), 0);
+	assert_int_equal(hipExtMallocWithFlags(&p, 3 * MIB, 2), 0);
+	assert_int_equal(hipFree(p), 0);
+	assert_string_equal(trace_log, "RPFRPFRPFRPFRPF");
+	assert_int_equal(kernel.statuses, 5);
+	assert_int_equal(kernel.held, 0);
+	assert_int_equal(kernel.uncharges, 1); /* of the first one */
+
+	assert_int_equal(hipHostRegister(buf, 3 * MIB, 0), OUT_OF_MEMORY);
+	assert_int_equal(mlock(buf, sizeof(buf)), -1);
+	assert_int_equal(kernel.statuses, 5);
+}
+
+static void test_no_pass(void **state)
+{
+	static const uint32_t policies[] = { PINCAP_ALLOC_UNSET, PINCAP_ALLOC_REFUSE,
+					     PINCAP_ALLOC_PAGEABLE, 77 };
+	void *p = buf;
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		kernel.alloc = policies[i];
+		assert_int_equal(hipHostMalloc(&p, 3 * MIB, 0), OUT_OF_MEMORY);
+	}
+	assert_ptr_equal(p, buf);
+	assert_int_equal(fakehip()->pins, 0);
+}
+
+static void on_alarm(int sig)
+{
+	(void)sig;
+}
+
+static long charge_ms(int *ret_rc)
+{
+	struct timespec from, to;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	errno = EXDEV;
+	*ret_rc = pincap_charge(MIB, PINCAP_KIND_DRIVER);
+	assert_int_equal(errno, EXDEV);
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	return (to.tv_sec - from.tv_sec) * 1000 + (to.tv_nsec - from.tv_nsec) / 1000000;
+}
+
+/* The budget of a new cgroup is being decided: asked again, but not for ever. */
+static void test_undecided(void **state)
+{
+	const struct itimerval often = { { 0, 3000 }, { 0, 3000 } };
+	const struct itimerval never = { { 0, 0 }, { 0, 0 } };
+	struct sigaction action = { .sa_handler = on_alarm }, before;
+	long ms;
+	int rc;
+
+	(void)state;
+	kernel.undecided = 5; /* slept 1, 2, 4, 8 and 10 ms in between */
+	ms = charge_ms(&rc);
+	assert_int_equal(rc, 0);
+	assert_int_equal(kernel.put_off, 5);
+	assert_int_equal(kernel.charges, 1);
+	assert_true(ms >= 25);
+	pincap_uncharge((uint64_t)pincap_settle());
+
+	/* decided, and full */
+	kernel.undecided = 1;
+	kernel.limit = 0;
+	charge_ms(&rc);
+	assert_int_equal(rc, -EDQUOT);
+
+	/* Signals interrupt the sleep, and do not shorten it. */
+	sigaction(SIGALRM, &action, &before);
+	setitimer(ITIMER_REAL, &often, NULL);
+	kernel.limit = 2 * MIB;
+	kernel.undecided = 5;
+	ms = charge_ms(&rc);
+	setitimer(ITIMER_REAL, &never, NULL);
+	sigaction(SIGALRM, &before, NULL);
+	assert_int_equal(rc, 0);
+	assert_true(ms >= 25);
+	pincap_uncharge((uint64_t)pincap_settle());
+
+	/* Never decided. */
+	kernel.undecided = UINT_MAX;
+	kernel.put_off = 0;
+	ms = charge_ms(&rc);
+	assert_int_equal(rc, PINCAP_UNMANAGED);
+	assert_in_range(ms, 900, 1500);
+	assert_in_range(kernel.put_off, 3, 110);
+	kernel.undecided = UINT_MAX;
+	assert_int_equal(hipHostRegister(buf, MIB, 0), 0);
+	assert_string_equal(trace_log + strlen(trace_log) - 1, "P");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -308,6 +426,9 @@ int main(void)
 		cmocka_unit_test_setup(test_reentry, setup),
 		cmocka_unit_test_setup(test_errno, setup),
 		cmocka_unit_test_setup(test_api, setup),
+		cmocka_unit_test_setup(test_pass, setup),
+		cmocka_unit_test_setup(test_no_pass, setup),
+		cmocka_unit_test_setup(test_undecided, setup),
 		cmocka_unit_test_setup(test_many, setup),
 		cmocka_unit_test_setup(test_threads, setup),
 	};

@@ -96,11 +96,11 @@ libc.mlock(b, ctypes.c_size_t(4096)); libc.mlock(b, ctypes.c_size_t(0))' >"$tmp/
 fi
 
 # Exports: hooks.def and pincap.h, nothing else.
-sed -n 's/^\(PIN\|FREE\)(\([a-zA-Z0-9_]*\),.*/\2/p' "$src/userspace/lib/hooks.def" >"$tmp/hooks"
-sed -n 's/^[a-z].*[ *]\(pincap_[a-z]*\)(.*;$/\1/p' "$src/userspace/lib/pincap.h" | sort >"$tmp/api"
+sed -n 's/^\(PIN\|ALLOC\|FREE\)(\([a-zA-Z0-9_]*\),.*/\2/p' "$src/userspace/lib/hooks.def" >"$tmp/hooks"
+sed -n 's/^[a-z].*[ *]\(pincap_[a-z_]*\)(.*;$/\1/p' "$src/userspace/lib/pincap.h" | sort >"$tmp/api"
 sort "$tmp/hooks" "$tmp/api" >"$tmp/both"
 check "hooks.def was read" test "$(wc -l <"$tmp/hooks")" -ge 14
-check "pincap.h was read" test "$(wc -l <"$tmp/api")" -ge 7
+check "pincap.h was read" test "$(wc -l <"$tmp/api")" -ge 8
 exports "$lib" >"$tmp/nm"
 check "exports of the preload library" diff "$tmp/both" "$tmp/nm"
 exports "$O/libpincap.so.1" >"$tmp/nm"

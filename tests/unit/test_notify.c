@@ -14,113 +14,10 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "tests/unit/listener.h"
 #include "userspace/common/cgroup.h"
-#include "userspace/common/wire.h"
-#include "userspace/control/notify.h"
 
 #define LOTS 2000 /* records, more than any socket buffer holds */
-
-struct fixture {
-	sd_event *event;
-	struct notify *notify;
-	char dir[64];
-	char path[96];
-};
-
-static void start_at(struct fixture *f, const char *cgpath)
-{
-	f->notify = notify_free(f->notify);
-	assert_int_equal(notify_new(&f->notify, f->event, f->path, cgpath), 0);
-}
-
-static int set_up(void **state)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-	_cleanup_free_ char *own = NULL;
-
-	assert_non_null(f);
-	strcpy(f->dir, "/tmp/pincap-test-XXXXXX");
-	assert_non_null(mkdtemp(f->dir));
-	snprintf(f->path, sizeof(f->path), "%s/sock", f->dir);
-	assert_true(sd_event_new(&f->event) >= 0);
-	assert_int_equal(cgroup_of_pid(0, &own), 0);
-	start_at(f, own);
-	*state = f;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	struct fixture *f = *state;
-
-	notify_free(f->notify);
-	assert_int_equal(access(f->path, F_OK), -1);
-	sd_event_unref(f->event);
-	assert_int_equal(rmdir(f->dir), 0);
-	free(f);
-	return 0;
-}
-
-/* Everything that is ready now, and what that makes ready. */
-static void serve(struct fixture *f)
-{
-	int n;
-
-	while ((n = sd_event_run(f->event, 0)) > 0)
-		continue;
-	assert_int_equal(n, 0);
-}
-
-static int dial(const struct fixture *f)
-{
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-
-	strcpy(addr.sun_path, f->path);
-	return connect(fd, (struct sockaddr *)&addr, sizeof(addr)) ? -errno : fd;
-}
-
-static int say(int fd, enum wire_kind kind, uint64_t epoch, uint64_t count, uint64_t bytes)
-{
-	struct wire_msg m = { PINCAP_WIRE_VERSION, kind, epoch, count, bytes };
-
-	return send(fd, &m, sizeof(m), MSG_NOSIGNAL) == sizeof(m) ? 0 : -errno;
-}
-
-static int hello(struct fixture *f)
-{
-	int fd = dial(f);
-
-	assert_true(fd >= 0);
-	assert_int_equal(say(fd, WIRE_HELLO, 0, 0, 0), 0);
-	serve(f);
-	return fd;
-}
-
-/* The next record's kind, 0 where there is none; -1 where the other end closed. */
-static int hear(int fd, uint64_t *ret_epoch)
-{
-	struct wire_msg m;
-	ssize_t len = recv(fd, &m, sizeof(m), MSG_DONTWAIT);
-
-	if (len < 0)
-		return errno == EAGAIN ? 0 : -1;
-	if (len == 0)
-		return -1;
-	assert_int_equal(len, sizeof(m));
-	assert_int_equal(m.version, PINCAP_WIRE_VERSION);
-	if (ret_epoch)
-		*ret_epoch = m.epoch;
-	return (int)m.kind;
-}
-
-static struct notify_stats stats(const struct fixture *f)
-{
-	struct notify_stats s;
-
-	notify_get_stats(f->notify, &s);
-	return s;
-}
 
 static void test_socket(void **state)
 {
@@ -151,7 +48,7 @@ static void test_stop_resume(void **state)
 	assert_int_equal(stats(f).told, 0);
 	assert_int_equal(hear(a, NULL), 0); /* not full: no answer */
 
-	notify_stop(f->notify, 4096);
+	notify_scope_stop(f->scope, NOTIFY_ALL, 4096);
 	assert_int_equal(hear(a, &epoch), WIRE_STOP);
 	assert_int_equal(epoch, 1);
 	assert_int_equal(hear(b, &epoch), WIRE_STOP);
@@ -162,7 +59,7 @@ static void test_stop_resume(void **state)
 	assert_int_equal(stats(f).acked, 1);
 	assert_int_equal(stats(f).obeyed, 1);
 
-	notify_resume(f->notify);
+	notify_scope_resume(f->scope);
 	assert_int_equal(hear(a, &epoch), WIRE_RESUME);
 	assert_int_equal(epoch, 2);
 	assert_int_equal(stats(f).acked, 0); /* of this epoch */
@@ -190,7 +87,7 @@ static void test_late_joiner(void **state)
 	uint64_t epoch = 0;
 	int a, b;
 
-	notify_stop(f->notify, 0);
+	notify_scope_stop(f->scope, NOTIFY_ALL, 0);
 	a = dial(f);
 	serve(f);
 	assert_int_equal(hear(a, NULL), 0); /* has not said who it is */
@@ -198,18 +95,18 @@ static void test_late_joiner(void **state)
 	say(a, WIRE_HELLO, 0, 0, 0);
 	serve(f);
 	assert_int_equal(hear(a, &epoch), WIRE_STOP);
-	assert_int_equal(epoch, 1);
+	assert_int_equal(epoch, 2); /* one of its own */
 	say(a, WIRE_HELLO, 0, 0, 0);
 	serve(f);
 	assert_int_equal(hear(a, NULL), 0); /* said once */
 
-	notify_resume(f->notify);
+	notify_scope_resume(f->scope);
 	b = hello(f);
 	assert_int_equal(hear(b, NULL), 0); /* begins unstopped */
 	assert_int_equal(hear(a, NULL), WIRE_RESUME);
-	notify_stop(f->notify, 0);
+	notify_scope_stop(f->scope, NOTIFY_ALL, 0);
 	assert_int_equal(hear(b, &epoch), WIRE_STOP);
-	assert_int_equal(epoch, 3);
+	assert_int_equal(epoch, 4);
 	close(a);
 	close(b);
 }
@@ -236,7 +133,7 @@ static void test_rubbish(void **state)
 	serve(f);
 	assert_int_equal(stats(f).peers, 1);
 	assert_int_equal(stats(f).withheld_count, 0);
-	notify_stop(f->notify, 0);
+	notify_scope_stop(f->scope, NOTIFY_ALL, 0);
 	assert_int_equal(stats(f).acked, 0);
 	say(a, WIRE_ACK, 2, 0, 0); /* of one to come */
 	serve(f);
@@ -301,11 +198,11 @@ static void test_last_words(void **state)
 	struct fixture *f = *state;
 	int a = hello(f);
 
-	notify_stop(f->notify, 0);
+	notify_scope_stop(f->scope, NOTIFY_ALL, 0);
 	say(a, WIRE_ACK, 1, 2, 200);
 	say(a, WIRE_WITHHELD, 1, 9, 900);
 	close(a);
-	notify_resume(f->notify);
+	notify_scope_resume(f->scope);
 	serve(f);
 	assert_int_equal(stats(f).peers, 0);
 	assert_int_equal(stats(f).withheld_count, 9);
@@ -321,12 +218,12 @@ static void test_deaf_peer(void **state)
 	uint64_t epoch = 0;
 
 	for (unsigned int i = 0; i < LOTS; i++) {
-		notify_stop(f->notify, 0);
+		notify_scope_stop(f->scope, NOTIFY_ALL, 0);
 		assert_int_equal(hear(b, NULL), WIRE_STOP);
-		notify_resume(f->notify);
+		notify_scope_resume(f->scope);
 		assert_int_equal(hear(b, NULL), WIRE_RESUME);
 	}
-	notify_stop(f->notify, 0);
+	notify_scope_stop(f->scope, NOTIFY_ALL, 0);
 	serve(f);
 	assert_int_equal(stats(f).peers, 2);
 	for (unsigned int i = 0; i < LOTS * 3; i++) { /* it wakes up */
@@ -394,7 +291,7 @@ static void test_cgroups(void **state)
 	if (cgroup_create(base) != 1)
 		skip();
 	start_at(f, base);
-	notify_stop(f->notify, 0);
+	notify_scope_stop(f->scope, NOTIFY_ALL, 0);
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
 		snprintf(path, sizeof(path), "%s%s", base, table[i].suffix);
 		assert_true(cgroup_create(path) >= 0);
@@ -417,7 +314,7 @@ static void test_outsider(void **state)
 	int a;
 
 	start_at(f, "/pincap-test-nowhere");
-	notify_stop(f->notify, 0);
+	notify_scope_stop(f->scope, NOTIFY_ALL, 0);
 	a = dial(f);
 	say(a, WIRE_HELLO, 0, 0, 0);
 	serve(f);
@@ -433,7 +330,7 @@ static void test_many(void **state)
 	struct fixture *f = *state;
 	const unsigned int count = NOTIFY_MAX_GONE + 50;
 
-	notify_stop(f->notify, 0);
+	notify_scope_stop(f->scope, NOTIFY_ALL, 0);
 	for (unsigned int i = 0; i < 3; i++) {
 		int a = hello(f), b = hello(f);
 

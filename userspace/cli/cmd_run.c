@@ -132,7 +132,10 @@ static void open_notify(struct run *run)
 		err = notify_new(&run->loop.notify, run->loop.event, run->socket,
 				 run->place.cgpath);
 	if (!err)
+		err = notify_scope_new(&run->loop.scope, run->loop.notify, run->place.cgpath);
+	if (!err)
 		return;
+	run->loop.notify = notify_free(run->loop.notify);
 	fail(err, "listen in " PINCAP_RUNDIR ", the library will not be told, ignoring", NULL);
 	free(run->socket);
 	run->socket = NULL;
@@ -194,6 +197,7 @@ static void report(struct run *run)
 	snapshot_take(&s->after, run->kernel, &run->place);
 	if (run->loop.notify)
 		notify_get_stats(run->loop.notify, &s->notify);
+	s->releases = run->loop.releases;
 	s->command = basename(run->options.command[0]);
 	s->place = &run->place;
 	s->limit_bytes = run->budget_set ? run->options.limit_bytes : s->before.own.limit;

@@ -11,6 +11,7 @@
 #include "userspace/common/log.h"
 #include "userspace/common/size.h"
 #include "userspace/control/decide.h"
+#include "userspace/control/release.h"
 
 /* Admission binds at once; this is how late a library may learn why. */
 #define LOOK_USEC  50000
@@ -39,24 +40,57 @@ static uint64_t now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-static void signal_library(struct run_loop *r, bool stop, uint64_t current, uint64_t limit)
+static void say(const struct run_loop *r, const char *what, const struct decide_in *in)
 {
 	char a[SIZE_FORMAT_BYTES], b[SIZE_FORMAT_BYTES];
 
-	if (stop)
-		notify_stop(r->notify, current - limit);
-	else
-		notify_resume(r->notify);
-	r->stopped = stop;
-	r->signal_ms = now_ms();
-	r->limit_bytes = limit;
-	log_printf(r->verbose ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG, "%s: %s of %s",
-		   stop ? "STOP" : "RESUME", size_format(current, a), size_format(limit, b));
+	log_printf(r->verbose ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG, "%s: %s of %s", what,
+		   size_format(in->current_bytes, a), size_format(in->limit_bytes, b));
+}
+
+/* With nobody to ask, the decision stands all the same: it is repeated later. */
+static void ask_back(struct run_loop *r, const struct decide_out *out)
+{
+	char a[SIZE_FORMAT_BYTES], b[SIZE_FORMAT_BYTES];
+	uint64_t rest;
+	int asked = release_ask(r->kernel, r->notify, r->scope, out->bytes, &rest);
+
+	if (asked <= 0)
+		return;
+	r->releases++;
+	log_printf(r->verbose ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG,
+		   "RELEASE: %s, down to %s, asked of %d process%s", size_format(out->bytes, a),
+		   size_format(out->target_bytes, b), asked, asked == 1 ? "" : "es");
+}
+
+static void act(struct run_loop *r, const struct decide_in *in, const struct decide_out *out)
+{
+	switch (out->action) {
+	case DECIDE_NOTHING:
+		break;
+	case DECIDE_STOP:
+		notify_scope_stop(r->scope, NOTIFY_ALL, out->bytes);
+		say(r, "STOP", in);
+		break;
+	case DECIDE_RESUME:
+		notify_scope_resume(r->scope);
+		say(r, "RESUME", in);
+		break;
+	case DECIDE_RELEASE:
+		ask_back(r, out);
+		break;
+	case DECIDE_WITHDRAW:
+		notify_scope_withdraw(r->scope);
+		break;
+	}
 }
 
 void run_loop_look(struct run_loop *r)
 {
+	static const struct decide_rules rules = DECIDE_RULES_DEFAULT;
+	const uint64_t now = now_ms();
 	struct pincap_cgroup cg;
+	struct decide_out out;
 	struct decide_in in;
 
 	if (!r->notify || kernel_get_cgroup(r->kernel, r->place->chain[0], &cg))
@@ -64,20 +98,14 @@ void run_loop_look(struct run_loop *r)
 	in = (struct decide_in){
 		.current_bytes = (uint64_t)MAX(cg.current, 0),
 		.limit_bytes = cg.limit,
-		.since_signal_ms = r->signal_ms ? now_ms() - r->signal_ms : UINT64_MAX,
-		.stopped = r->stopped,
-		.limit_changed = r->signal_ms && cg.limit != r->limit_bytes,
+		.high_bytes = cg.high,
 	};
-	switch (decide(&in)) {
-	case DECIDE_NOTHING:
-		break;
-	case DECIDE_STOP:
-		signal_library(r, true, in.current_bytes, in.limit_bytes);
-		break;
-	case DECIDE_RESUME:
-		signal_library(r, false, in.current_bytes, in.limit_bytes);
-		break;
-	}
+	do {
+		decide_recall(&r->past, now, &in);
+		out = decide(&rules, &in);
+		act(r, &in, &out);
+		decide_remember(&r->past, &in, &out, now);
+	} while (out.action != DECIDE_NOTHING);
 }
 
 static int again(sd_event_source *source, uint64_t usec)

@@ -13,29 +13,30 @@
 
 #include "userspace/cli/run_place.h"
 #include "userspace/cli/spawn.h"
+#include "userspace/control/decide.h"
 #include "userspace/control/kernel.h"
 #include "userspace/control/notify.h"
 
 struct run_loop {
 	sd_event *event;
 	struct kernel *kernel;
-	struct notify *notify; /* NULL: no socket could be had */
+	struct notify *notify;	    /* NULL: no socket could be had */
+	struct notify_scope *scope; /* the place, as somebody to be told */
 	const struct place *place;
 	struct spawn child;
 	bool verbose; /* print every signal */
 	/* the loop's own */
 	sd_event_source *child_source;
-	bool stopped;
 	bool ended;
-	uint64_t signal_ms;   /* when the last signal went out; 0: none yet */
-	uint64_t limit_bytes; /* at the last signal */
+	struct decide_past past;
+	unsigned int releases; /* times that memory was asked back */
 	siginfo_t status;
 };
 
 /* The signals that are handed on, and SIGCHLD and SIGPIPE: to be blocked before. */
 void run_loop_signals(sigset_t *ret);
 
-/* One look at the counts; STOP or RESUME if they say so. */
+/* One look at the counts; STOP, RESUME or RELEASE if they say so. */
 void run_loop_look(struct run_loop *r);
 
 /* Until the command ends; its si_code and si_status in r->status. No failure of

@@ -120,6 +120,16 @@ static void print_signals(const struct summary *s)
 		n->told, withheld);
 }
 
+/* What the libraries say they gave is not told: usage tells. */
+static void print_releases(const struct summary *s)
+{
+	const struct notify_stats *n = &s->notify;
+
+	if (!n->asked)
+		return;
+	pr_info("%u RELEASE, heard by %u of %u", s->releases, n->heard, n->asked);
+}
+
 void summary_print(const struct summary *s)
 {
 	char over[SIZE_FORMAT_BYTES];
@@ -129,6 +139,7 @@ void summary_print(const struct summary *s)
 	print_refused(s);
 	print_over(s);
 	print_signals(s);
+	print_releases(s);
 	if (s->populated)
 		pr_info("processes remain in %s (%s in use); the cgroup and its budget stay",
 			s->place->cgpath, amount(current, over));

@@ -23,6 +23,7 @@ struct summary {
 	struct snapshot after;
 	uint64_t limit_bytes;	    /* at the start; somebody may have changed it */
 	struct notify_stats notify; /* all 0 without a socket */
+	unsigned int releases;	    /* times that memory was asked back */
 	bool preloaded;
 	bool populated; /* processes remain */
 };

@@ -31,12 +31,22 @@ enum wire_kind {
 			    * answered with a refusal, without asking, since the process
 			    * began. Absolute, so that a lost record is made good by the
 			    * next. `epoch`: the STOP in force. No answer. */
+	WIRE_RELEASE = 6,  /* controller -> library: give back `bytes` of what is pinned. The
+			    * newest one counts: it replaces what was asked before, and 0
+			    * withdraws it. Answer: ACK with the same epoch at once, which says
+			    * "heard" and no more; then GIVEN as memory is given back, if any.
+			    * Not answered by a library older than this kind. */
+	WIRE_GIVEN = 7,	   /* library -> controller: for RELEASE `epoch`, `bytes` were given back
+			    * in `count` goes so far. Absolute. A claim: the kernel's count
+			    * tells whether it is so. No answer. */
 };
 
 struct wire_msg {
 	__u32 version; /* PINCAP_WIRE_VERSION; a record of any other is ignored */
 	__u32 kind;    /* enum wire_kind; unknown kinds are ignored */
-	__u64 epoch;   /* rises with every STOP and RESUME of one controller; from 1 */
+	__u64 epoch;   /* from 1; rises with every signal (STOP, RESUME, RELEASE) that one
+			* controller sends to one library, in the order in which they
+			* arrive, so that an ACK holds for all before it */
 	__u64 count;
 	__u64 bytes;
 };

@@ -6,124 +6,49 @@
 #include <sys/un.h>
 
 #include "userspace/common/cgproc.h"
-#include "userspace/common/cgroup.h"
-#include "userspace/control/notify.h"
-#include "userspace/control/peer.h"
+#include "userspace/control/notify_priv.h"
 
 /* Records read from one peer before the others get their turn. */
 #define RECORDS_PER_TURN 64
 
-struct notify {
-	sd_event *event;
-	sd_event_source *listener;
-	char *path;
-	char *cgpath;
-	int fd;
-	struct wire_msg signal;	  /* the last one; epoch 0: none yet */
-	struct peer *peers;	  /* connected */
-	struct peer *gone;	  /* newest first */
-	struct peer_totals faded; /* of records that no longer fit into `gone` */
-	unsigned int connected;
-	unsigned int remembered;
-	unsigned int turned_away;
-	unsigned int stops;
-	unsigned int resumes;
-};
-
-static bool is_stopped(const struct notify *n)
+static void forget(struct notify *n, struct peer *p)
 {
-	return n->signal.kind == WIRE_STOP;
-}
-
-static struct peer *unlink_peer(struct peer **list, struct peer *p)
-{
-	while (*list != p)
-		list = &(*list)->next;
-	*list = p->next;
-	p->next = NULL;
-	return p;
-}
-
-static void hang_up(struct peer *p)
-{
-	p->source = sd_event_source_disable_unref(p->source);
-	if (p->fd >= 0)
-		close(TAKE_FD(p->fd));
-}
-
-/* Keep the record of a peer that left; let the oldest fade into the totals. */
-static void remember(struct notify *n, struct peer *p)
-{
-	struct peer *oldest = p;
-
-	p->next = n->gone;
-	n->gone = p;
-	if (++n->remembered <= NOTIFY_MAX_GONE)
-		return;
-	while (oldest->next)
-		oldest = oldest->next;
-	unlink_peer(&n->gone, oldest);
+	peer_totals_add(&p->scope->faded, p);
 	n->remembered--;
-	peer_totals_add(&n->faded, oldest);
-	free(oldest);
+	peer_free(p);
 }
 
 static void drop_peer(struct peer *p)
 {
 	struct notify *n = p->owner;
 
-	hang_up(p);
-	unlink_peer(&n->peers, p);
+	peer_hang_up(p);
 	n->connected--;
-	if (p->sent_epoch || p->withheld_count || p->withheld_bytes)
-		remember(n, p);
-	else
-		free(p);
+	list_take_out(&p->in_all);
+	if (peer_is_blank(p)) {
+		peer_free(p);
+	} else {
+		list_add_behind(&n->gone, &p->in_all);
+		if (++n->remembered > NOTIFY_MAX_GONE)
+			forget(n, notify_of_all(n->gone.prev));
+	}
 	/* There may have been no descriptor left to accept with. */
 	sd_event_source_set_enabled(n->listener, SD_EVENT_ON);
-}
-
-/*
- * Send the last signal unless the peer has it; what does not fit now is sent
- * when it reads. A peer that is gone is found so by reading: what it wrote
- * before still waits there.
- */
-static void send_signal(struct peer *p)
-{
-	const struct wire_msg *msg = &p->owner->signal;
-	uint32_t events = EPOLLIN;
-	bool news = p->greeted && p->sent_epoch != msg->epoch;
-
-	/* RESUME says nothing to one that was never stopped. */
-	if (msg->kind == WIRE_RESUME && !p->sent_epoch)
-		news = false;
-	if (news) {
-		if (send(p->fd, msg, sizeof(*msg), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(*msg)) {
-			p->sent_epoch = msg->epoch;
-			if (msg->kind == WIRE_STOP)
-				p->stop_epoch = msg->epoch;
-		} else if (errno == EAGAIN || errno == ENOBUFS || errno == EINTR) {
-			events |= EPOLLOUT;
-		}
-	}
-	sd_event_source_set_io_events(p->source, events);
 }
 
 /* A process that was here before: go on with its figures. */
 static void recall(struct peer *p)
 {
-	struct notify *n = p->owner;
+	struct list *head = notify_pids(p->owner, p->id.pid);
 
-	for (struct peer *old = n->gone; old; old = old->next) {
-		if (!peer_id_equal(&old->id, &p->id))
+	for (struct list *l = head->next; l != head; l = l->next) {
+		struct peer *old = container_of(l, struct peer, in_pids);
+
+		if (old->fd >= 0 || !peer_id_equal(&old->id, &p->id))
 			continue;
-		p->sent_epoch = old->sent_epoch;
-		p->stop_epoch = old->stop_epoch;
-		p->acked_epoch = old->acked_epoch;
-		p->withheld_count = old->withheld_count;
-		p->withheld_bytes = old->withheld_bytes;
-		free(unlink_peer(&n->gone, old));
-		n->remembered--;
+		peer_recall(p, old);
+		p->owner->remembered--;
+		peer_free(old);
 		return;
 	}
 }
@@ -134,11 +59,7 @@ static void on_hello(struct peer *p)
 		return;
 	p->greeted = true;
 	recall(p);
-	/* It begins unstopped, whatever its last connection was told. */
-	if (!is_stopped(p->owner))
-		return;
-	p->sent_epoch = 0;
-	send_signal(p);
+	notify_settle(p, 0);
 }
 
 static void on_record(struct peer *p, const struct wire_msg *msg)
@@ -147,7 +68,8 @@ static void on_record(struct peer *p, const struct wire_msg *msg)
 		return;
 	if (msg->kind == WIRE_HELLO)
 		on_hello(p);
-	else if (p->greeted && (msg->kind == WIRE_ACK || msg->kind == WIRE_WITHHELD))
+	else if (p->greeted &&
+		 (msg->kind == WIRE_ACK || msg->kind == WIRE_WITHHELD || msg->kind == WIRE_GIVEN))
 		peer_report(p, msg);
 }
 
@@ -187,28 +109,33 @@ static int on_peer(sd_event_source *source, int fd, uint32_t events, void *ctx)
 	if (err < 0)
 		drop_peer(p);
 	else if (events & EPOLLOUT)
-		send_signal(p);
+		peer_flush(p);
 	return 0;
 }
 
-/* Who it is, by the kernel's word. -EPERM: not of this cgroup. */
-static int identify(const struct notify *n, int fd, struct peer_id *ret)
+/* One user must not take the places of all. */
+static bool has_place(const struct notify *n, uid_t uid)
 {
-	_cleanup_free_ char *cgpath = NULL;
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
-	int err;
+	unsigned int count = 0;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
-		return -errno;
-	if (cred.pid <= 0)
-		return -EPERM; /* outside of our pid namespace */
-	err = cgroup_of_pid(cred.pid, &cgpath);
+	if (!uid || n->connected < NOTIFY_MAX_PER_USER)
+		return true;
+	for (struct list *l = n->peers.next; l != &n->peers; l = l->next)
+		count += notify_of_all(l)->uid == uid;
+	return count < NOTIFY_MAX_PER_USER;
+}
+
+static int admit(struct notify *n, struct peer *p, int fd)
+{
+	int err = peer_identify(fd, &p->id, &p->uid, &p->cgpath);
+
 	if (err)
 		return err;
-	if (!cgproc_below(cgpath, n->cgpath))
+	if (!cgproc_below(p->cgpath, n->cgpath))
 		return -EPERM;
-	return peer_id_read(cred.pid, ret);
+	if (!has_place(n, p->uid))
+		return -EUSERS;
+	return sd_event_add_io(n->event, &p->source, fd, EPOLLIN, on_peer, p);
 }
 
 static int add_peer(struct notify *n, int fd)
@@ -220,16 +147,18 @@ static int add_peer(struct notify *n, int fd)
 		return -ENOMEM;
 	p->owner = n;
 	p->fd = -1;
-	err = identify(n, fd, &p->id);
-	if (!err)
-		err = sd_event_add_io(n->event, &p->source, fd, EPOLLIN, on_peer, p);
+	list_init(&p->in_all);
+	list_init(&p->in_scope);
+	list_init(&p->in_pids);
+	err = admit(n, p, fd);
 	if (err < 0) {
-		free(p);
+		peer_free(p);
 		return err;
 	}
 	p->fd = fd;
-	p->next = n->peers;
-	n->peers = p;
+	list_add_before(&n->peers, &p->in_all);
+	list_add_behind(notify_pids(n, p->id.pid), &p->in_pids);
+	scope_place(&n->scopes, p);
 	n->connected++;
 	return 0;
 }
@@ -274,6 +203,15 @@ static int listen_at(const char *path)
 	return TAKE_FD(fd);
 }
 
+static void init_lists(struct notify *n)
+{
+	list_init(&n->peers);
+	list_init(&n->gone);
+	for (size_t i = 0; i < NOTIFY_PID_BUCKETS; i++)
+		list_init(&n->pids[i]);
+	scope_tree_init(&n->scopes, n);
+}
+
 int notify_new(struct notify **ret, sd_event *event, const char *path, const char *cgpath)
 {
 	_cleanup_(notify_freep) struct notify *n = calloc(1, sizeof(*n));
@@ -281,6 +219,7 @@ int notify_new(struct notify **ret, sd_event *event, const char *path, const cha
 
 	if (!n)
 		return -ENOMEM;
+	init_lists(n);
 	n->fd = listen_at(path);
 	if (n->fd < 0)
 		return n->fd;
@@ -300,14 +239,17 @@ int notify_new(struct notify **ret, sd_event *event, const char *path, const cha
 
 struct notify *notify_free(struct notify *n)
 {
+	struct notify_scope *s;
+
 	if (!n)
 		return NULL;
-	while (n->peers) {
-		hang_up(n->peers);
-		free(unlink_peer(&n->peers, n->peers));
-	}
-	while (n->gone)
-		free(unlink_peer(&n->gone, n->gone));
+	while (!list_is_empty(&n->peers))
+		peer_free(notify_of_all(n->peers.next));
+	while (!list_is_empty(&n->gone))
+		peer_free(notify_of_all(n->gone.next));
+	while ((s = scope_next(&n->scopes.root, &n->scopes.root)))
+		notify_scope_free(s);
+	notify_scope_free(&n->scopes.root);
 	sd_event_source_disable_unref(n->listener);
 	sd_event_unref(n->event);
 	if (n->fd >= 0)
@@ -323,52 +265,4 @@ struct notify *notify_free(struct notify *n)
 void notify_freep(struct notify **n)
 {
 	notify_free(*n);
-}
-
-static void broadcast(struct notify *n, enum wire_kind kind, uint64_t bytes)
-{
-	n->signal = (struct wire_msg){
-		.version = PINCAP_WIRE_VERSION,
-		.kind = kind,
-		.epoch = n->signal.epoch + 1,
-		.bytes = bytes,
-	};
-	for (struct peer *p = n->peers; p; p = p->next)
-		send_signal(p);
-}
-
-void notify_stop(struct notify *n, uint64_t over_bytes)
-{
-	n->stops++;
-	broadcast(n, WIRE_STOP, over_bytes);
-}
-
-void notify_resume(struct notify *n)
-{
-	n->resumes++;
-	broadcast(n, WIRE_RESUME, 0);
-}
-
-void notify_get_stats(const struct notify *n, struct notify_stats *ret)
-{
-	struct peer_totals sum = n->faded;
-	struct notify_stats s = {
-		.epoch = n->signal.epoch,
-		.turned_away = n->turned_away,
-		.stops = n->stops,
-		.resumes = n->resumes,
-	};
-
-	for (const struct peer *p = n->peers; p; p = p->next) {
-		s.peers += p->greeted;
-		s.acked += p->sent_epoch && p->acked_epoch == n->signal.epoch;
-		peer_totals_add(&sum, p);
-	}
-	for (const struct peer *p = n->gone; p; p = p->next)
-		peer_totals_add(&sum, p);
-	s.told = sum.told;
-	s.obeyed = sum.obeyed;
-	s.withheld_count = sum.withheld_count;
-	s.withheld_bytes = sum.withheld_bytes;
-	*ret = s;
 }

@@ -16,6 +16,7 @@
 
 #include "userspace/common/wire.h"
 #include "userspace/lib/advice.h"
+#include "userspace/lib/release.h"
 #include "userspace/lib/state.h"
 
 #define RETRY_NS  1000000000ULL /* between attempts to connect */
@@ -86,12 +87,19 @@ static void close_opened(void)
 	opened.fd = -1;
 }
 
-/* The connection is over: nobody says stop any more. */
+static struct release *release_of(struct advice *a)
+{
+	return &((struct state *)((char *)a - offsetof(struct state, advice)))->release;
+}
+
+/* The connection is over: nobody says stop any more, or wants something. */
 static void forget(struct advice *a)
 {
 	close_opened();
 	a->fd_plus_1 = 0;
 	a->stopped = false;
+	if (release_missing(release_of(a)))
+		release_want(release_of(a), 0, 0);
 }
 
 /* The descriptor, or -1. */
@@ -108,6 +116,15 @@ static int connected(struct advice *a)
 }
 
 /* False when it was not sent; a dead connection is forgotten. */
+static bool send_record(struct advice *a, int fd, const struct wire_msg *msg)
+{
+	if (send(fd, msg, sizeof(*msg), MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*msg))
+		return true;
+	if (errno != EAGAIN && errno != EINTR && errno != ENOBUFS && errno != ENOMEM)
+		forget(a);
+	return false;
+}
+
 static bool tell(struct advice *a, int fd, enum wire_kind kind, uint64_t epoch)
 {
 	struct wire_msg msg = {
@@ -120,13 +137,28 @@ static bool tell(struct advice *a, int fd, enum wire_kind kind, uint64_t epoch)
 		msg.count = a->withheld_count;
 		msg.bytes = a->withheld_bytes;
 	}
-	if (send(fd, &msg, sizeof(msg), MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(msg)) {
-		a->reported = msg.count;
-		return true;
-	}
-	if (errno != EAGAIN && errno != EINTR && errno != ENOBUFS && errno != ENOMEM)
-		forget(a);
-	return false;
+	if (!send_record(a, fd, &msg))
+		return false;
+	a->reported = msg.count;
+	return true;
+}
+
+static void tell_given(struct advice *a, int fd)
+{
+	struct release *r = release_of(a);
+	struct wire_msg msg = {
+		.version = PINCAP_WIRE_VERSION,
+		.kind = WIRE_GIVEN,
+		.epoch = r->epoch,
+	};
+	uint64_t count, bytes;
+
+	if (!release_news(r, &count, &bytes))
+		return;
+	msg.count = count;
+	msg.bytes = bytes;
+	if (send_record(a, fd, &msg))
+		r->reported = count;
 }
 
 /* Non-blocking from birth: a controller that does not accept costs an EAGAIN. */
@@ -163,12 +195,14 @@ static void obey(struct advice *a, int fd, const struct wire_msg *msg)
 {
 	if (msg->version != PINCAP_WIRE_VERSION)
 		return;
-	if (msg->kind != WIRE_STOP && msg->kind != WIRE_RESUME)
+	if (msg->kind != WIRE_STOP && msg->kind != WIRE_RESUME && msg->kind != WIRE_RELEASE)
 		return;
 	if (msg->epoch == 0 || msg->epoch < a->epoch)
 		return;
 	/* The same epoch again: our ACK was lost, nothing is new. */
-	if (msg->epoch > a->epoch)
+	if (msg->epoch > a->epoch && msg->kind == WIRE_RELEASE)
+		release_want(release_of(a), msg->epoch, msg->bytes);
+	else if (msg->epoch > a->epoch)
 		a->stopped = msg->kind == WIRE_STOP;
 	a->epoch = msg->epoch;
 	if (tell(a, fd, WIRE_ACK, msg->epoch))
@@ -210,6 +244,8 @@ static void tend(struct advice *a)
 		a->acked = a->epoch;
 	if (a->fd_plus_1 && a->stopped && a->reported != a->withheld_count)
 		tell(a, fd, WIRE_WITHHELD, a->epoch);
+	if (a->fd_plus_1)
+		tell_given(a, fd);
 }
 
 /* NULL when the environment names no socket; then this costs two loads. */
@@ -238,6 +274,23 @@ bool advice_poll(void)
 	struct advice *a = look();
 
 	return a && a->stopped;
+}
+
+bool advice_dispatch(void)
+{
+	struct advice *a = look();
+
+	if (a && release_give(release_of(a)))
+		look();
+	return a && a->stopped;
+}
+
+void advice_release(uint64_t *ret_epoch, uint64_t *ret_bytes)
+{
+	struct state *s = state_get();
+
+	*ret_epoch = s ? s->advice.epoch : 0;
+	*ret_bytes = s ? release_missing(&s->release) : 0;
 }
 
 void advice_withheld(uint64_t bytes)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The controller's advice (STOP, RESUME) over the notify socket, if the
+ * The controller's advice (STOP, RESUME, RELEASE) over the notify socket, if the
  * environment names one. Never blocks, keeps errno. It spares the question; the
  * kernel's answer is what binds.
  */
@@ -18,6 +18,12 @@ void advice_withheld(uint64_t bytes);
 
 /* So far in this process. */
 void advice_totals(uint64_t *ret_count, uint64_t *ret_bytes);
+
+/* advice_poll(), and let the program give back what is wanted, in this thread. */
+bool advice_dispatch(void);
+
+/* Of the last signal obeyed, 0: none; and the bytes that are wanted back still. */
+void advice_release(uint64_t *ret_epoch, uint64_t *ret_bytes);
 
 /* The connected descriptor, -ENOTCONN or -EAGAIN. */
 int advice_fd(void);

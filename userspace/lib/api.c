@@ -5,11 +5,13 @@
  * one connection, and is not asked for again what it has asked for.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "userspace/lib/advice.h"
 #include "userspace/lib/client.h"
 #include "userspace/lib/pincap.h"
+#include "userspace/lib/release.h"
 
 #ifndef PINCAP_VERSION
 #define PINCAP_VERSION "0.1.0"
@@ -17,7 +19,8 @@
 
 #define INFO_SIZE_1 104 /* of struct pincap_info as first published */
 
-_Static_assert(sizeof(struct pincap_info) == INFO_SIZE_1, "append-only");
+_Static_assert(offsetof(struct pincap_info, epoch) == INFO_SIZE_1, "append-only");
+_Static_assert(sizeof(struct pincap_info) == INFO_SIZE_1 + 16, "append-only");
 
 static __thread bool asking __attribute__((tls_model("initial-exec")));
 
@@ -75,6 +78,7 @@ int pincap_status(struct pincap_info *ret)
 	info.gpu = status.gpu;
 	info.held = status.held;
 	advice_totals(&info.refused_count, &info.refused_bytes);
+	advice_release(&info.epoch, &info.release_bytes);
 	memcpy(ret, &info, info.size);
 	return 0;
 }
@@ -86,7 +90,12 @@ int pincap_fd(void)
 
 int pincap_dispatch(void)
 {
-	return advice_poll();
+	return advice_dispatch();
+}
+
+int pincap_on_release(pincap_release_fn fn, void *ctx)
+{
+	return release_set_function(fn, ctx);
 }
 
 const char *pincap_version(void)

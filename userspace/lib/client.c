@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "userspace/lib/advice.h"
@@ -22,6 +23,11 @@ _Static_assert((int)PINCAP_KIND_LOCK == (int)PINCAP_LOCK, "public name");
 _Static_assert((int)PINCAP_KIND_DRIVER == (int)PINCAP_DRIVER, "public name");
 _Static_assert(PINCAP_NO_LIMIT == PINCAP_UNLIMITED, "public name");
 _Static_assert(CLIENT_STOPPED == -EBUSY, "not one of the kernel's answers");
+
+/* While the budget of a new cgroup is being decided. */
+#define WAIT_FIRST_NS 1000000L
+#define WAIT_NEXT_NS  10000000L
+#define WAIT_ALL_NS   1000000000ULL
 
 static atomic_int admission_fd = -1;
 
@@ -92,6 +98,43 @@ static bool must_not_ask(uint64_t bytes, int kind)
 	return advice_poll() && !(kind == PINCAP_LOCK && bytes <= PINCAP_SMALL_BYTES);
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+}
+
+static void sleep_ns(long ns)
+{
+	struct timespec left = { .tv_nsec = ns };
+	int cancel = cancel_off();
+
+	while (nanosleep(&left, &left) && errno == EINTR)
+		continue;
+	cancel_restore(cancel);
+}
+
+/* A controller that never decides must not hold the workload: then the last
+ * answer stands, which counts as none. */
+static int ask_until_decided(struct pincap_charge *charge)
+{
+	int rc = ask(true, PINCAP_CHARGE, charge, sizeof(*charge));
+	uint64_t end;
+	long ns = WAIT_FIRST_NS;
+
+	if (rc != -EINPROGRESS)
+		return rc;
+	end = now_ns() + WAIT_ALL_NS;
+	while (rc == -EINPROGRESS && now_ns() + (uint64_t)ns <= end) {
+		sleep_ns(ns);
+		ns = 2 * ns < WAIT_NEXT_NS ? 2 * ns : WAIT_NEXT_NS;
+		rc = ask(true, PINCAP_CHARGE, charge, sizeof(*charge));
+	}
+	return rc;
+}
+
 int client_charge(uint64_t bytes, int kind)
 {
 	struct pincap_charge charge = { .bytes = bytes, .kind = (__u32)kind };
@@ -104,7 +147,7 @@ int client_charge(uint64_t bytes, int kind)
 		return -EINVAL;
 	if (must_not_ask(bytes, kind))
 		return CLIENT_STOPPED;
-	rc = ask(true, PINCAP_CHARGE, &charge, sizeof(charge));
+	rc = ask_until_decided(&charge);
 	errno = saved;
 	return verdict(rc);
 }

@@ -19,9 +19,10 @@
  *	if (held > 0 && ok)
  *		pincap_uncharge(held);
  *
- * Every function is thread-safe, never blocks, never prints, allocates nothing
- * and leaves errno alone. Amounts are bytes. After fork() the child starts
- * afresh: nothing of what the parent holds is its own.
+ * Every function is thread-safe, never prints, allocates nothing, leaves errno
+ * alone and never blocks; but the first pincap_charge() of a cgroup that was made
+ * just now may take until its budget is decided, and at most a second. Amounts are bytes. After
+ *fork() the child starts afresh: nothing of what the parent holds is its own.
  *
  * Under libpincap-preload.so, pins that a thread makes between its own
  * pincap_charge() and pincap_settle() are not asked for a second time.
@@ -93,6 +94,9 @@ struct pincap_info {
 	uint64_t held;		/* admitted, not seen by the kernel (yet) */
 	uint64_t refused_count; /* answered "refused" here, unasked, while stopped ... */
 	uint64_t refused_bytes; /* ... and how much they wanted */
+	/* As of the second version of this structure: */
+	uint64_t epoch;		/* of the controller's last signal that was heard; 0: none */
+	uint64_t release_bytes; /* wanted back still; see pincap_on_release() */
 };
 
 /*
@@ -104,15 +108,43 @@ int pincap_status(struct pincap_info *ret);
 
 /*
  * The descriptor to poll(2) for POLLIN when a program that idles wants to hear
- * of stop and resume (others need not: every charge looks). It belongs to the
+ * of stop, resume and release (of the first two others need not: every charge
+ * looks). It belongs to the
  * library: do not read, write or close it. It changes when the controller comes
  * back; ask again after each pincap_dispatch(). -ENOTCONN: no controller.
  * -EAGAIN: another thread is at it.
  */
 int pincap_fd(void);
 
-/* Read and acknowledge what has come. 1 while stopped, 0 when not. */
+/*
+ * Read and acknowledge what has come, and let the function of pincap_on_release()
+ * give back what is wanted. 1 while stopped, 0 when not.
+ */
 int pincap_dispatch(void);
+
+/*
+ * Give back, by unpinning, up to `bytes` or somewhat more, whatever is easiest to
+ * do without. Returns the bytes that are given back, or will be without being
+ * asked again; 0: there is nothing to give. What was unpinned is uncharged as
+ * always, with pincap_uncharge(). pincap does not take the program at its word but
+ * looks at the kernel's count, and asks again later if that did not fall.
+ */
+typedef uint64_t (*pincap_release_fn)(uint64_t bytes, void *ctx);
+
+/*
+ * Have `fn` called when the controller asks for memory back: usage is above the
+ * budget, which was lowered, or above the mark where giving back begins. It is
+ * called from within pincap_dispatch() alone, in the thread that called that, by
+ * one thread at a time, and must return (cancellation is off meanwhile); it may
+ * call anything here but this. It is called with what is missing, again at each
+ * pincap_dispatch() while that is something, until it returns 0; then not before
+ * the controller asks anew.
+ *
+ * NULL, or no call of this: what is pinned stays pinned, which nobody punishes. 0;
+ * -EBUSY: a function is being called, so that none is exchanged while it runs;
+ * -ENOSYS: there is no memory to remember it in.
+ */
+int pincap_on_release(pincap_release_fn fn, void *ctx);
 
 /* Version of the library, e.g. "0.1.0". Static. */
 const char *pincap_version(void);

@@ -36,8 +36,9 @@
 struct hook_call {
 	const char *name;
 	int kind;
-	bool outer;    /* not called from within another hook */
-	bool admitted; /* settle it */
+	bool allocates; /* the memory as well: there is nothing to go on with instead */
+	bool outer;	/* not called from within another hook */
+	bool admitted;	/* settle it */
 	bool refused;
 	const void *ptr; /* what is freed, and the bytes held for it */
 	uint64_t held;
@@ -50,6 +51,15 @@ static __thread unsigned int depth __attribute__((tls_model("initial-exec")));
 static struct hook_call begin(const char *name, int kind)
 {
 	return (struct hook_call){ .name = name, .kind = kind, .outer = depth++ == 0 };
+}
+
+/* Some programs take a refused allocation for fatal: the administrator may have
+ * it let through. Asked after a refusal only, for it costs another question. */
+static bool is_let_through(const struct hook_call *call)
+{
+	struct pincap_status status;
+
+	return call->allocates && client_status(&status) == 0 && status.alloc == PINCAP_ALLOC_PASS;
 }
 
 /* A refusal counts all pages of the range; what is locked already needs no room.
@@ -102,6 +112,10 @@ static void ask(struct hook_call *call, uint64_t bytes, const void *start)
 		if (rc < 0)
 			rc = first;
 	}
+	if (rc < 0 && is_let_through(call)) {
+		note(call->name, "passed, over", bytes);
+		return;
+	}
 	call->admitted = rc == 0;
 	call->refused = rc < 0;
 	if (rc == CLIENT_STOPPED)
@@ -146,7 +160,7 @@ static void end_free(struct hook_call *call, bool ok)
 	depth--;
 }
 
-#define PIN(symbol, params, args, kind_, absent, refusal, bytes, freed_by)                       \
+#define PIN_(symbol, params, args, kind_, allocates_, absent, refusal, bytes, freed_by)          \
 	EXPORT int symbol params;                                                                \
 	int symbol params                                                                        \
 	{                                                                                        \
@@ -156,6 +170,7 @@ static void end_free(struct hook_call *call, bool ok)
 		struct hook_call call = begin(#symbol, PINCAP_KIND_##kind_);                     \
 		int rc;                                                                          \
                                                                                                  \
+		call.allocates = (allocates_);                                                   \
 		if (call.outer && !api_is_asking() && (real || is_lock))                         \
 			ask(&call, bytes, is_lock ? (const void *)(freed_by) : NULL);            \
 		if (call.refused)                                                                \
@@ -165,6 +180,9 @@ static void end_free(struct hook_call *call, bool ok)
 		end(&call, rc == 0, rc == 0 && call.admitted ? (const void *)(freed_by) : NULL); \
 		return rc;                                                                       \
 	}
+
+#define PIN(symbol, params, args, kind, ...)   PIN_(symbol, params, args, kind, false, __VA_ARGS__)
+#define ALLOC(symbol, params, args, kind, ...) PIN_(symbol, params, args, kind, true, __VA_ARGS__)
 
 #define FREE(symbol, params, args, absent, pinned_as)                               \
 	EXPORT int symbol params;                                                   \

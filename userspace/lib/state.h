@@ -18,14 +18,28 @@
 /* All zero means: new. Written under `busy` unless atomic; see advice.c. */
 struct advice {
 	atomic_int busy;
-	atomic_int fd_plus_1; /* 0: not connected */
-	uint64_t retry_ns;    /* CLOCK_MONOTONIC; no attempt to connect before */
-	uint64_t epoch;	      /* last obeyed on this connection */
-	uint64_t acked;	      /* last acknowledged */
+	atomic_int fd_plus_1;	     /* 0: not connected */
+	uint64_t retry_ns;	     /* CLOCK_MONOTONIC; no attempt to connect before */
+	atomic_uint_least64_t epoch; /* last obeyed on this connection */
+	uint64_t acked;		     /* last acknowledged */
 	atomic_bool stopped;
 	atomic_uint_least64_t withheld_count;
 	atomic_uint_least64_t withheld_bytes;
 	uint64_t reported; /* withheld_count that the controller knows */
+};
+
+/* What the controller wants back; see release.c. All zero means: nothing. */
+struct release {
+	/* Written by the thread that tends the connection. */
+	atomic_uint_least64_t wanted; /* number of the RELEASE, and pages */
+	uint64_t epoch;		      /* of it */
+	uint64_t reported;	      /* given_count that the controller knows */
+	/* Written by the thread that holds `busy`. */
+	atomic_int busy;		    /* the program's function runs, or is being replaced */
+	atomic_uint_least64_t given_number; /* of the RELEASE that the next two are for */
+	atomic_uint_least64_t given_count;
+	atomic_uint_least64_t given_bytes;
+	uint64_t done_number; /* of the RELEASE that the program can do no more for */
 };
 
 struct held_entry {
@@ -43,6 +57,7 @@ struct held {
 
 struct state {
 	struct advice advice;
+	struct release release;
 	struct held held;
 };
 
