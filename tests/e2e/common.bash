@@ -296,5 +296,6 @@ one_summary() {
 	grep -qx "pincap: refused $3 $requests ($4): budget of $5 full; memory stayed pageable" "$err"
 	[ "$(grep -c '^pincap: over by ' "$err")" -le 1 ]
 	[ "$(grep -c '^pincap: [0-9]* STOP, ' "$err")" -le 1 ]
-	[ "$(grep -vcE '^pincap: (.*: budget .*, peak|refused|over by|[0-9]+ STOP,) ?' "$err")" = 0 ]
+	[ "$(grep -c '^pincap: [0-9]* RELEASE, ' "$err")" -le 1 ]
+	[ "$(grep -vcE '^pincap: (.*: budget .*, peak|refused|over by|[0-9]+ STOP,|[0-9]+ RELEASE,) ?' "$err")" = 0 ]
 }
