@@ -301,7 +301,8 @@ int kernel_load(bool persistent)
 	remove_leftovers();
 	t = asked;
 	err = load_with(&t, persistent);
-	if (!err || t.memory != TRIGGER_FEXIT || asked.memory || asked.gpu)
+	if (!err || t.memory != TRIGGER_FEXIT || asked.memory || asked.gpu ||
+	    !probe_is_new_enough())
 		return err;
 	/* What could be tried beforehand went well, and yet. */
 	pr_warn("trying again without fexit");
