@@ -74,7 +74,7 @@ fuzz: $(FUZZ_TESTS:%=$(T)/fuzz_%)
 
 # ---- the library: a fake HIP runtime and a fake kernel, no root ----
 
-LIB_TESTS := hooks local lock notify release guest
+LIB_TESTS := hooks local lock notify release guest default
 L := $(T)/lib
 $(O)/tests/lib/%.o: override CFLAGS += -fPIC
 $(L)/libamdhip64.so.5: $(O)/tests/lib/fakehip.o tests/lib/fakehip.map

@@ -15,8 +15,11 @@
 
 #define PINCAP_WIRE_VERSION 1
 
-/* Path of the controller's socket, handed down in the environment. */
+/* Path of the controller's socket, handed down in the environment; empty: none. */
 #define PINCAP_ENV_NOTIFY "PINCAP_NOTIFY"
+
+/* Where it is not set: the daemon's, if the peer is root. */
+#define PINCAP_NOTIFY_DEFAULT "/run/pincap/notify.sock"
 
 enum wire_kind {
 	WIRE_HELLO = 1,	   /* library -> controller, first record of a connection. No answer

@@ -24,7 +24,7 @@
 
 /* From the environment, once: getenv() is no friend of setenv(). */
 static struct sockaddr_un address = { .sun_family = AF_UNIX };
-enum { ADDRESS_UNKNOWN, ADDRESS_NONE, ADDRESS_SET };
+enum { ADDRESS_UNKNOWN, ADDRESS_NONE, ADDRESS_SET, ADDRESS_DEFAULT };
 static atomic_int address_state;
 
 /* The identity of the descriptor in advice.fd_plus_1. Not wiped by a fork: so
@@ -46,6 +46,7 @@ static void unlock(struct advice *a)
 	atomic_store_explicit(&a->busy, 0, memory_order_release);
 }
 
+/* A set-user-ID program is not told by its caller's environment where to ask. */
 static bool address_read(void)
 {
 	const char *path;
@@ -53,22 +54,32 @@ static bool address_read(void)
 
 	if (address_state == ADDRESS_UNKNOWN) {
 		path = secure_getenv(PINCAP_ENV_NOTIFY);
-		len = path ? strlen(path) : 0;
+		len = strlen(path ? path : PINCAP_NOTIFY_DEFAULT);
 		if (len > 0 && len < sizeof(address.sun_path)) {
-			memcpy(address.sun_path, path, len + 1);
-			address_state = ADDRESS_SET;
+			memcpy(address.sun_path, path ? path : PINCAP_NOTIFY_DEFAULT, len + 1);
+			address_state = path ? ADDRESS_SET : ADDRESS_DEFAULT;
 		} else {
 			address_state = ADDRESS_NONE;
 		}
 	}
-	return address_state == ADDRESS_SET;
+	return address_state != ADDRESS_NONE;
+}
+
+/* Nobody chose the default address for this process: root alone may listen there. */
+static bool is_trusted(int fd)
+{
+	struct ucred cred = { .uid = (uid_t)-1 };
+	socklen_t len = sizeof(cred);
+
+	return address_state != ADDRESS_DEFAULT ||
+	       (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 && cred.uid == 0);
 }
 
 static uint64_t now_ns(void)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts); /* asked at every call, for a second */
 	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
 }
 
@@ -177,7 +188,8 @@ static void connect_again(struct advice *a)
 	if (fd < 0)
 		return;
 	fd = fd_move_high(fd);
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) || fstat(fd, &st)) {
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) || !is_trusted(fd) ||
+	    fstat(fd, &st)) {
 		close(fd);
 		return;
 	}
@@ -248,7 +260,7 @@ static void tend(struct advice *a)
 		tell_given(a, fd);
 }
 
-/* NULL when the environment names no socket; then this costs two loads. */
+/* NULL when the environment says there is no socket; then this costs two loads. */
 static struct advice *look(void)
 {
 	struct state *s;

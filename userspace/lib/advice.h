@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The controller's advice (STOP, RESUME, RELEASE) over the notify socket, if the
- * environment names one. Never blocks, keeps errno. It spares the question; the
- * kernel's answer is what binds.
+ * The controller's advice (STOP, RESUME, RELEASE) over the notify socket that the
+ * environment names, else the daemon's if root listens there; an empty name means
+ * none. Never blocks, keeps errno. It spares the question; the kernel's answer is
+ * what binds.
  */
 #ifndef PINCAP_ADVICE_H
 #define PINCAP_ADVICE_H
