@@ -53,7 +53,8 @@ include tests/tests.mk
 .PHONY: all
 .DEFAULT_GOAL := all
 
-PRODUCTS := $(O)/pincap $(O)/libpincap.so $(O)/libpincap.a $(O)/libpincap-preload.so $(O)/libpincap.pc
+PRODUCTS := $(O)/pincap $(O)/libpincap.so $(O)/libpincap.a $(O)/libpincap-preload.so $(O)/libpincap.pc \
+	$(O)/stand-in32.so
 all: $(PRODUCTS)
 
 # ---- eBPF ----
@@ -82,9 +83,10 @@ $(O)/version: FORCE
 	@echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@
 
 # Likewise where the preload library will be.
-$(O)/userspace/cli/run_options.o: override CFLAGS += -DPINCAP_LIBDIR='"$(PRELOADDIR)"' \
+PLACED := $(addprefix $(O)/userspace/cli/,run_options.o cmd_attach_host.o)
+$(PLACED): override CFLAGS += -DPINCAP_LIBDIR='"$(PRELOADDIR)"' \
 	-DPINCAP_LIBREL='"$(patsubst $(PREFIX)/%,%,$(PRELOADDIR))"'
-$(O)/userspace/cli/run_options.o: $(O)/libdir
+$(PLACED): $(O)/libdir
 $(O)/libdir: FORCE
 	@mkdir -p $(@D)
 	@echo '$(PRELOADDIR)' | cmp -s - $@ || echo '$(PRELOADDIR)' >$@
@@ -123,12 +125,25 @@ $(O)/libpincap-preload.so: $(PRELOAD_OBJS) userspace/lib/libpincap-preload.map
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-z,defs \
 		-Wl,--version-script=userspace/lib/libpincap-preload.map -o $@ $(PRELOAD_OBJS)
 
+# Empty: what a 32-bit ld.so finds where /etc/ld.so.preload names the library.
+$(O)/stand-in32.so: Makefile
+	$(call msg,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)echo '.section .note.GNU-stack,"",@progbits' | $(AS) --32 -o $(@:.so=.o) -
+	$(Q)$(LD) -m elf_i386 -shared -z noexecstack -soname libpincap-preload.so -o $@ $(@:.so=.o)
+
 $(O)/libpincap.pc: userspace/lib/libpincap.pc.in Makefile $(O)/version $(O)/libdir
 	@mkdir -p $(@D)
 	$(Q)sed -e 's|@prefix@|$(PREFIX)|' -e 's|@libdir@|$(LIBDIR)|' \
 		-e 's|@includedir@|$(INCLUDEDIR)|' -e 's|@version@|$(VERSION)|' $< >$@
 
 # ---- people ----
+
+# Where a 32-bit ld.so looks when the entry says $LIB, by distribution.
+LIB_DEBIAN := $(filter %/lib/x86_64-linux-gnu/pincap,$(PRELOADDIR))
+STANDIN_DIRS := $(LIB_DEBIAN:/x86_64-linux-gnu/pincap=/i386-linux-gnu/pincap) \
+	$(LIB_DEBIAN:/lib/x86_64-linux-gnu/pincap=/lib32/pincap) \
+	$(patsubst %/lib64/pincap,%/lib/pincap,$(filter %/lib64/pincap,$(PRELOADDIR)))
 
 .PHONY: install uninstall deps demo demo-pressure check check-vm bench-admission bench-accounting format lint clean help
 install: all
@@ -138,7 +153,12 @@ install: all
 	install -m 644 $(O)/libpincap.so.1 $(DESTDIR)$(LIBDIR)/libpincap.so.1
 	ln -sf libpincap.so.1 $(DESTDIR)$(LIBDIR)/libpincap.so
 	install -m 644 $(O)/libpincap.a $(DESTDIR)$(LIBDIR)/libpincap.a
-	install -m 644 $(O)/libpincap-preload.so $(DESTDIR)$(PRELOADDIR)/libpincap-preload.so
+	# By rename: every program of the host may be loading it (attach-host).
+	install -m 644 $(O)/libpincap-preload.so $(DESTDIR)$(PRELOADDIR)/.libpincap-preload.so.new
+	mv -f $(DESTDIR)$(PRELOADDIR)/.libpincap-preload.so.new \
+		$(DESTDIR)$(PRELOADDIR)/libpincap-preload.so
+	set -e; for d in $(STANDIN_DIRS); do install -d $(DESTDIR)$$d; \
+		install -m 644 $(O)/stand-in32.so $(DESTDIR)$$d/libpincap-preload.so; done
 	install -m 644 userspace/lib/pincap.h $(DESTDIR)$(INCLUDEDIR)/pincap.h
 	install -m 644 $(O)/libpincap.pc $(DESTDIR)$(LIBDIR)/pkgconfig/libpincap.pc
 	install -m 644 README.md LICENSE $(DESTDIR)$(DOCDIR)/
@@ -147,6 +167,10 @@ install: all
 		>$(DESTDIR)$(UNITDIR)/pincap.service
 
 uninstall:
+	[ -n "$(DESTDIR)" ] || ! grep -qs libpincap-preload /etc/ld.so.preload || \
+		$(BINDIR)/pincap attach-host off
+	for d in $(STANDIN_DIRS); do \
+		rm -f $(DESTDIR)$$d/libpincap-preload.so; rmdir $(DESTDIR)$$d || :; done
 	rm -f $(DESTDIR)$(BINDIR)/pincap $(DESTDIR)$(LIBDIR)/libpincap.so.1 \
 		$(DESTDIR)$(LIBDIR)/libpincap.so $(DESTDIR)$(LIBDIR)/libpincap.a \
 		$(DESTDIR)$(PRELOADDIR)/libpincap-preload.so $(DESTDIR)$(INCLUDEDIR)/pincap.h \

@@ -25,12 +25,13 @@ $(T)/loader: LIBS = -lamdhip64 -ljansson
 
 # ---- unit tests: cmocka, no kernel side ----
 
-UNIT_TESTS := size decide hostmem cgroup notify scopes
+UNIT_TESTS := size decide hostmem cgroup notify scopes preload_text
 UNIT_OBJS := $(patsubst %.c,$(O)/%.o,$(COMMON_SRCS) userspace/control/decide.c \
 	userspace/control/peer.c userspace/control/scope.c) \
 	$(patsubst %.c,$(O)/%.o,$(wildcard userspace/control/notify*.c)) \
 	$(O)/tests/unit/listener.o
 $(foreach t,$(UNIT_TESTS),$(eval $(T)/test_$(t): $(O)/tests/unit/test_$(t).o $(UNIT_OBJS)))
+$(T)/test_preload_text: $(O)/userspace/cli/preload_text.o
 $(UNIT_TESTS:%=$(T)/test_%): LIBS = -lcmocka $(shell $(PKG_CONFIG) --libs libcgroup libsystemd)
 
 # The daemon's configuration, with its sanitizers: it reads what people write.
@@ -112,10 +113,15 @@ $(T)/gpu_life: $(O)/tests/e2e/gpu_life.o
 $(O)/tests/e2e/gpu_life.o: override CFLAGS += $(HIP_CFLAGS)
 $(T)/gpu_life: LIBS = -pthread -lamdhip64
 
+# Called by everybody in every way: as it is, static, and set-user-ID.
+$(T)/lock: $(O)/tests/e2e/lock.o
+$(T)/lock-static: $(O)/tests/e2e/lock.o
+$(T)/lock-static: LIBS = -static
+
 $(T)/bench_accounting: $(O)/tests/bench/bench_accounting.o
 $(T)/bench_admission: $(O)/tests/bench/bench_admission.o
 
-TEST_PROGRAMS := $(T)/kfd-driver $(T)/mkmodel $(T)/loader $(T)/locker $(T)/gpu_life $(T)/render_client $(T)/pins $(T)/bench_admission $(T)/bench_accounting \
+TEST_PROGRAMS := $(T)/kfd-driver $(T)/mkmodel $(T)/loader $(T)/locker $(T)/gpu_life $(T)/lock $(T)/lock-static $(T)/render_client $(T)/pins $(T)/bench_admission $(T)/bench_accounting \
 	$(T)/kernel/actor \
 	$(UNIT_TESTS:%=$(T)/test_%) $(CONFIG_TESTS:%=$(T)/test_%) $(LIB_TESTS:%=$(L)/test_%) $(KERNEL_TESTS:%=$(T)/kernel/test_%)
 

@@ -15,6 +15,7 @@ static const struct command commands[] = {
 	{ "run", cmd_run, "run a command under a budget of locked memory" },
 	{ "stat", cmd_stat, "show who holds how much, and the budgets" },
 	{ "set", cmd_set, "change the budget of a cgroup" },
+	{ "attach-host", cmd_attach_host, "load the library into every program of this host" },
 	{ "explain", cmd_explain, "say who holds what, and which budgets bind" },
 	{ "load", cmd_load, "load the kernel side, to stay" },
 	{ "unload", cmd_unload, "remove the kernel side and all budgets" },
@@ -26,7 +27,7 @@ static void usage(FILE *f)
 	fprintf(f, "Usage: pincap COMMAND [OPTION...]\n"
 		   "Counts and limits the page-locked memory of cgroups.\n\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		fprintf(f, "  %-8s %s\n", commands[i].name, commands[i].help);
+		fprintf(f, "  %-12s %s\n", commands[i].name, commands[i].help);
 	fprintf(f, "\n'pincap COMMAND --help' tells more of each.\n");
 }
 

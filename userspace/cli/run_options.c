@@ -171,14 +171,21 @@ static char *library_in(const char *place)
 	return NULL;
 }
 
-char *run_options_library(void)
+char *run_options_find_library(void)
 {
 	/* The build tree, an installation that was moved, and where it was meant to be. */
 	static const char *const places[] = { "", "../" PINCAP_LIBREL "/", PINCAP_LIBDIR };
-	_cleanup_free_ char *path = NULL;
+	char *path = NULL;
 
 	for (size_t i = 0; i < ARRAY_SIZE(places) && !path; i++)
 		path = library_in(places[i]);
+	return path;
+}
+
+char *run_options_library(void)
+{
+	_cleanup_free_ char *path = run_options_find_library();
+
 	if (!path) {
 		pr_warn("no " LIBRARY " beside the program or in " PINCAP_LIBDIR
 			"; pins are counted, and none refused");

@@ -28,7 +28,10 @@ struct run_options {
 void run_options_parse(struct run_options *ret, int argc, char **argv);
 
 /* Path of the preload library, malloc'd: beside the program, else where it was
- * installed. NULL, with a warning, where there is none that can be preloaded. */
+ * installed. NULL where there is none. */
+char *run_options_find_library(void);
+
+/* The same; NULL, with a warning, also where it cannot be preloaded. */
 char *run_options_library(void);
 
 /* Whether BPF may be loaded at all: one clear line instead of the verifier's. */
