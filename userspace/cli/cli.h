@@ -19,6 +19,7 @@ enum cli_exit {
 int cmd_run(int argc, char **argv);
 int cmd_stat(int argc, char **argv);
 int cmd_set(int argc, char **argv);
+int cmd_attach(int argc, char **argv);
 int cmd_attach_host(int argc, char **argv);
 int cmd_load(int argc, char **argv);
 int cmd_unload(int argc, char **argv);

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include "userspace/cli/cli.h"
+#include "userspace/cli/leftovers.h"
 #include "userspace/cli/run_loop.h"
 #include "userspace/cli/run_options.h"
 #include "userspace/cli/run_summary.h"
@@ -237,6 +238,7 @@ static int run_command(struct run *run)
 		return CLI_RUN_FAILURE;
 	if (kernel_open(&run->kernel, false, &run->options.devices)) /* has said why */
 		return CLI_RUN_FAILURE;
+	leftovers_remove(run->kernel);
 	if (open_place(run) || open_loop(run))
 		return CLI_RUN_FAILURE;
 	run->preload = run->options.no_preload ? NULL : run_options_library();

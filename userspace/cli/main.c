@@ -15,6 +15,7 @@ static const struct command commands[] = {
 	{ "run", cmd_run, "run a command under a budget of locked memory" },
 	{ "stat", cmd_stat, "show who holds how much, and the budgets" },
 	{ "set", cmd_set, "change the budget of a cgroup" },
+	{ "attach", cmd_attach, "put a running process under a budget" },
 	{ "attach-host", cmd_attach_host, "load the library into every program of this host" },
 	{ "explain", cmd_explain, "say who holds what, and which budgets bind" },
 	{ "load", cmd_load, "load the kernel side, to stay" },

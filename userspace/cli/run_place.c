@@ -68,14 +68,12 @@ static void remove_stale_cgroups(const char *parent)
 	}
 }
 
-/* Below our own; the name may still be in use by what a dead run of our pid left. */
-static int make_fresh(char **ret_cgpath)
+/* For process `pid` below `own`; the name may still be in use by what a dead one of
+ * that pid left. */
+static int make_fresh(const char *own, pid_t pid, char **ret_cgpath)
 {
-	_cleanup_free_ char *own = NULL;
-	int err = cgroup_of_pid(0, &own);
+	int err;
 
-	if (err)
-		return err;
 	remove_stale_cgroups(own);
 	for (unsigned int i = 1; i <= NAME_TRIES; i++) {
 		_cleanup_free_ char *cgpath = NULL;
@@ -83,7 +81,7 @@ static int make_fresh(char **ret_cgpath)
 
 		if (i > 1)
 			snprintf(suffix, sizeof(suffix), "-%u", i);
-		if (asprintf(&cgpath, "%s/pincap-%d%s", streq(own, "/") ? "" : own, (int)getpid(),
+		if (asprintf(&cgpath, "%s/pincap-%d%s", streq(own, "/") ? "" : own, (int)pid,
 			     suffix) < 0)
 			return -ENOMEM;
 		err = cgroup_create(cgpath);
@@ -131,35 +129,74 @@ static void remove_parents(const struct place *p)
 	}
 }
 
+/* `err`: of making its cgroup, or 1: made. */
+static int open_made(struct place *p, int err, struct place *ret)
+{
+	if (err >= 0) {
+		p->made = err;
+		err = cgroup_chain(p->cgpath, p->chain, PINCAP_MAX_DEPTH, &p->depth);
+		if (err)
+			place_leave(p);
+	}
+	if (err < 0) {
+		place_done(p);
+		return err;
+	}
+	*ret = *p;
+	return 0;
+}
+
+static int make_named(struct place *p, const char *cgroup)
+{
+	int err = cgroup_path_parse(cgroup, &p->cgpath);
+
+	if (!err)
+		err = check_path(p->cgpath);
+	if (err)
+		return err;
+	p->kept = existing_part(p->cgpath);
+	return cgroup_create(p->cgpath);
+}
+
 int place_open(struct place *ret, const char *cgroup)
 {
 	struct place p = { 0 };
-	int err;
 
-	if (cgroup) {
-		err = cgroup_path_parse(cgroup, &p.cgpath);
-		if (!err)
-			err = check_path(p.cgpath);
-		if (!err) {
-			p.kept = existing_part(p.cgpath);
-			err = cgroup_create(p.cgpath);
-		}
-	} else {
-		err = make_fresh(&p.cgpath);
-		p.kept = p.cgpath ? strlen(p.cgpath) : 0;
-	}
-	if (err >= 0) {
-		p.made = err;
-		err = cgroup_chain(p.cgpath, p.chain, PINCAP_MAX_DEPTH, &p.depth);
-		if (err)
-			place_leave(&p);
-	}
-	if (err < 0) {
-		place_done(&p);
-		return err;
-	}
-	*ret = p;
-	return 0;
+	if (!cgroup)
+		return place_open_for(ret, getpid());
+	return open_made(&p, make_named(&p, cgroup), ret);
+}
+
+int place_open_for(struct place *ret, pid_t pid)
+{
+	_cleanup_free_ char *own = NULL;
+	struct place p = { 0 };
+	int err = cgroup_of_pid(pid, &own);
+
+	if (!err)
+		err = make_fresh(own, pid, &p.cgpath);
+	p.kept = p.cgpath ? strlen(p.cgpath) : 0;
+	return open_made(&p, err, ret);
+}
+
+bool place_is_of(const char *cgpath, pid_t pid)
+{
+	char name[32];
+	int len = snprintf(name, sizeof(name), "/pincap-%d", (int)pid);
+	const char *base = strrchr(cgpath, '/');
+
+	return !strncmp(base, name, (size_t)len) && (base[len] < '0' || base[len] > '9');
+}
+
+void place_remove_stale(const char *cgpath)
+{
+	_cleanup_free_ char *parent = strdup(cgpath);
+	char *slash = parent ? strrchr(parent, '/') : NULL;
+
+	if (!slash || !is_of_dead(slash + 1, "pincap-"))
+		return;
+	*slash = '\0';
+	remove_stale_cgroups(parent);
 }
 
 bool place_is_populated(const struct place *p)

@@ -30,6 +30,16 @@ struct place {
  */
 int place_open(struct place *ret, const char *cgroup);
 
+/* A fresh one below the cgroup of process `pid`, "pincap-PID"; errors likewise. */
+int place_open_for(struct place *ret, pid_t pid);
+
+/* Whether a cgroup has the name of a fresh one of that process. */
+bool place_is_of(const char *cgpath, pid_t pid);
+
+/* Remove a fresh one, if it is that of a dead process and nobody is in it; its
+ * like beside it go, too. */
+void place_remove_stale(const char *cgpath);
+
 /* Whether any process is in it or below. */
 bool place_is_populated(const struct place *p);
 
