@@ -73,6 +73,20 @@ CALL(call_shmdt, __x64_sys_shmdt)
 CALL(call_remap, __x64_sys_remap_file_pages)
 CALL(call_shstk, __x64_sys_map_shadow_stack)
 
+/*
+ * The kernel skips a program that another task was preempted in on this processor
+ * (bpftool shows recursion_misses). Preemptible kernels, the default since 6.13, do
+ * that once in some hundred calls under load; hence each call is seen by two, of which
+ * the second mostly finds nothing to do. What both miss is found by the next call of
+ * that address space, or the sweep. mlock and its kin have inlock_mlock beside them.
+ */
+CALL(twice_mmap, __x64_sys_mmap)
+CALL(twice_munmap, __x64_sys_munmap)
+CALL(twice_mremap, __x64_sys_mremap)
+CALL(twice_brk, __x64_sys_brk)
+CALL(twice_shmat, __x64_sys_shmat)
+CALL(twice_shmdt, __x64_sys_shmdt)
+
 /* The same by int 0x80 and from 32-bit programs. A call without arguments, such as
  * munlockall, is one function for both. */
 CALL(ia32_mlock, __ia32_sys_mlock)

@@ -8,7 +8,8 @@
 # usage: check.sh KERNEL [TEST...]
 # TEST: load, doctor, unload, kernel-NAME (tests/kernel/test_NAME.c), or minimum (pincap
 # says that the kernel is too old). Without any: all there are, or `minimum`.
-# Environment: LIMIT, seconds for the whole guest (1500); O, as vm.sh.
+# Environment: LIMIT, seconds for the whole guest (1500); O, as vm.sh; PINCAP_TRIGGER
+# and PINCAP_GPU_TRIGGER, as `pincap load --help`.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 kernel=$1
@@ -28,10 +29,12 @@ if [ $# = 0 ]; then
 	esac
 fi
 
+# Both kinds of trigger load on most kernels; unless told, pincap takes the better.
+force="PINCAP_TRIGGER=${PINCAP_TRIGGER-} PINCAP_GPU_TRIGGER=${PINCAP_GPU_TRIGGER-}"
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 trap 'exit 1' INT TERM HUP
-MODULES=fuse "$here/vm.sh" -t "${LIMIT:-1500}" -l "$log" "$kernel" "./guest.sh $*" >"$out" 2>"$out.err" &
+MODULES=fuse "$here/vm.sh" -t "${LIMIT:-1500}" -l "$log" "$kernel" "$force ./guest.sh $*" >"$out" 2>"$out.err" &
 guest=$!
 trap 'kill $guest 2>/dev/null; wait $guest; rm -f "$out" "$out.err"' EXIT
 wait $guest
