@@ -196,3 +196,39 @@ explained() {
 	"$BPFTOOL" map dump pinned "$BPFFS/maps/buffers" | grep -q '"kind": 1'
 	"$BPFTOOL" link show pinned "$BPFFS/links/mm_exited" | grep -q " prog "
 }
+
+@test 'what has a name in bpftool: a link, its program, each map that is pinned' {
+	id=$("$BPFTOOL" link show pinned "$BPFFS/links/mm_exited" | sed -n 's/.* prog \([0-9]*\).*/\1/p')
+	"$BPFTOOL" prog show id "$id" | grep -q ' name mm_exited '
+	for map in cgroups processes buffers ranges; do
+		"$BPFTOOL" map show pinned "$BPFFS/maps/$map" | grep -q " name $map "
+		"$BPFTOOL" map show name "$map" | grep -q " name $map "
+	done
+}
+
+@test 'stat --tree: parents first, indented, the sum of their children and their own' {
+	mkdir -p "$MOUNT$CG/t/b" "$MOUNT$CG/t/a/deep"
+	at=0
+	for place in t t/b t/a t/a/deep; do
+		at=$((at + 1))
+		mkfifo "$S/fifo$at"
+		(cd / && exec bash -c 'echo $$ >"$0" && exec "$1" <"$2"' "$MOUNT$CG/$place/cgroup.procs" \
+			"$T/kernel/actor" "$S/fifo$at" >"$S/out$at" 3>&-) &
+		started+=($!)
+		exec {w}>"$S/fifo$at"
+		wait_for "[ \$(wc -l <$S/out$at) = 1 ]"
+		echo "map 0 $((at * MIB)) 3 0" >&"$w"
+		wait_for "[ \$(wc -l <$S/out$at) = 2 ]"
+		echo "lock 0 0 $((at * MIB))" >&"$w"
+		wait_for "[ \$(wc -l <$S/out$at) = 3 ]"
+	done
+	"$PINCAP" stat --tree "$CG/t/b" "$CG/t/a/deep" "$CG/t" "$CG/t/a" >"$S/tree"
+	cat "$S/tree"
+	# own 1 + b's 2 + a's 3 + deep's 4
+	awk '$1 ~ /^[0-9.]+$/ { print $1 $2, $NF }' "$S/tree" >"$S/got"
+	printf '%s\n' '10.0MiB t' '7.0MiB a' '4.0MiB deep' '2.0MiB b' | diff - "$S/got"
+	awk '$1 ~ /^[0-9.]+$/ { match($0, / *[^ ]+$/); print RLENGTH - length($NF) }' \
+		"$S/tree" >"$S/indent"
+	first=$(head -n 1 "$S/indent")
+	printf '%s\n' "$first" $((first + 2)) $((first + 4)) $((first + 2)) | diff - "$S/indent"
+}

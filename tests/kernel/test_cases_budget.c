@@ -26,10 +26,10 @@
 #include "tests/kernel/play.h"
 #include "tests/kernel/stage.h"
 
-#define RW	(PROT_READ | PROT_WRITE)
-#define PIECE	(4 * MIB)
-#define BURST	8  /* threads, each with */
-#define LOCKS	64 /* of 1 MiB */
+#define RW    (PROT_READ | PROT_WRITE)
+#define PIECE (4 * MIB)
+#define BURST 8	 /* threads, each with */
+#define LOCKS 64 /* of 1 MiB */
 
 static void open_actor(struct actor *a, const struct cg *cg, bool preload, long long bytes)
 {

@@ -12,8 +12,8 @@
 #define ATTRIBUTION_ROOT_ID 1 /* of the v2 root, whatever namespace looks at it */
 
 /* What `pincap stat` and `pincap doctor` then print. */
-#define ATTRIBUTION_FAILS                                                               \
-	"cannot attribute: all that is counted is in the root cgroup (0::/); start "    \
+#define ATTRIBUTION_FAILS                                                            \
+	"cannot attribute: all that is counted is in the root cgroup (0::/); start " \
 	"workloads with 'pincap run', or put each into a cgroup of its own"
 
 struct attribution {

@@ -54,7 +54,7 @@ static void print_classes(const struct holdings *h)
 {
 	char a[SIZE_FORMAT_BYTES], b[SIZE_FORMAT_BYTES];
 
-	for (int class = 0; class <= SMAPS_SHMEM; class++) {
+	for (int class = 0; class <= SMAPS_SHMEM; class ++) {
 		uint64_t bytes = 0, resident = 0;
 		unsigned int count = 0;
 
