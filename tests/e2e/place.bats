@@ -156,7 +156,9 @@ hold() {
 		"$PINCAP" "$MOUNT" "$S/inside") >"$S/stat"
 	grep -q "\"id\": $(stat -c %i "$MOUNT$CG")" "$S/stat"
 	grep -q "\"locked\": $((3 * MIB))" "$S/stat"
-	# what lies outside is not to be found there, in one line
+	# what lies outside is said to, and not to be found, in one line
+	(enter unshare -Cm sh -c 'umount -l "$1" && mount -t cgroup2 none "$2" && exec "$0" stat' \
+		"$PINCAP" "$MOUNT" "$S/inside") | grep -q ' (outside 1)$'
 	run unshare -Cm sh -c 'umount -l "$1" && mount -t cgroup2 none "$2" && exec "$0" stat /no/such' \
 		"$PINCAP" "$MOUNT" "$S/inside"
 	[ "$status" = 1 ]

@@ -83,9 +83,11 @@ static int on_cgroup(uint64_t cgid, const struct pincap_cgroup *cg, void *ctx)
 	char *cgpath = NULL;
 	int err = cgroup_path_of_id(cgid, &cgpath);
 	bool gone = err == -ESTALE || err == -ENOENT;
+	const char *why = gone ? "removed" : err == -EXDEV ? "outside" : "id";
 
-	/* Removed with charges left; or not ours to see (CAP_DAC_READ_SEARCH). */
-	if (err && asprintf(&cgpath, "(%s %" PRIu64 ")", gone ? "removed" : "id", cgid) < 0)
+	/* Removed with charges left; above what is mounted here, as in a cgroup namespace;
+	 * or not ours to see (CAP_DAC_READ_SEARCH). */
+	if (err && asprintf(&cgpath, "(%s %" PRIu64 ")", why, cgid) < 0)
 		return -ENOMEM;
 	return add_row(ctx, cgid, cgpath, cg);
 }
