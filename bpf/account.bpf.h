@@ -233,6 +233,19 @@ static __noinline int cgroup_ensure(struct cgroup *cgrp)
 	return w.err;
 }
 
+/* Whose the record is, for people to read: who owns the address space, which those that
+ * share it inherit. */
+static __always_inline void name_owner(struct mm_struct *mm, struct pincap_process *rec)
+{
+	struct task_struct *owner = mm->owner;
+	u32 tgid = owner ? owner->tgid : 0;
+
+	if (!tgid || READ_ONCE(rec->tgid) == tgid)
+		return;
+	READ_ONCE(rec->tgid) = tgid;
+	bpf_probe_read_kernel(rec->comm, sizeof(rec->comm), owner->comm);
+}
+
 /* A new record, charged with nothing and to nobody yet. NULL: no room. */
 static __noinline struct pincap_process *process_new(struct mm_struct *mm)
 {
@@ -243,17 +256,14 @@ static __noinline struct pincap_process *process_new(struct mm_struct *mm)
 		.birth = bpf_ktime_get_ns(),
 		.generation = cfg ? cfg->generation : 0,
 	};
-	struct task_struct *owner = mm->owner;
 	struct pincap_process *rec;
 
-	if (owner) {
-		p.tgid = owner->tgid;
-		bpf_probe_read_kernel(p.comm, sizeof(p.comm), owner->comm);
-	}
 	bpf_map_update_elem(&processes, &key, &p, BPF_NOEXIST);
 	rec = bpf_map_lookup_elem(&processes, &key); /* ours, or the one that came first */
 	if (!rec)
 		STAT(processes_full);
+	else
+		name_owner(mm, rec);
 	return rec;
 }
 
@@ -426,8 +436,10 @@ static __noinline int observe(struct mm_struct *mm, u32 flags)
 		rec = process_new(mm);
 		if (!rec)
 			return -EAGAIN;
-	} else if (is_current(mm, rec)) {
-		return 0;
+	} else {
+		name_owner(mm, rec);
+		if (is_current(mm, rec))
+			return 0;
 	}
 	return sync_record(mm, rec, flags);
 }

@@ -25,11 +25,11 @@ $(T)/loader: LIBS = -lamdhip64 -ljansson
 
 # ---- unit tests: cmocka, no kernel side ----
 
-UNIT_TESTS := size decide hostmem cgroup notify scopes preload_text
+UNIT_TESTS := size decide hostmem cgroup notify scopes preload_text smaps attribution
 UNIT_OBJS := $(patsubst %.c,$(O)/%.o,$(COMMON_SRCS) userspace/control/decide.c \
 	userspace/control/peer.c userspace/control/scope.c) \
 	$(patsubst %.c,$(O)/%.o,$(wildcard userspace/control/notify*.c)) \
-	$(O)/tests/unit/listener.o
+	$(patsubst %,$(O)/userspace/cli/%.o,smaps spans footprint attribution) $(O)/tests/unit/listener.o
 $(foreach t,$(UNIT_TESTS),$(eval $(T)/test_$(t): $(O)/tests/unit/test_$(t).o $(UNIT_OBJS)))
 $(T)/test_preload_text: $(O)/userspace/cli/preload_text.o
 $(UNIT_TESTS:%=$(T)/test_%): LIBS = -lcmocka $(shell $(PKG_CONFIG) --libs libcgroup libsystemd)

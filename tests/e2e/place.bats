@@ -115,3 +115,69 @@ PYTHON
 	wait_for "grep -q yes $S/1 && grep -q yes $S/2"
 	! grep -q ignoring "$S/1.err" "$S/2.err"
 }
+
+# hold CGROUP COMMAND...: a locker of 3 MiB there until {w} is closed; COMMAND runs it.
+hold() {
+	local at=$1
+	shift
+	exec {w}> >(bash -c 'echo $$ >"$0"; exec "$@"' "$MOUNT${at%/}/cgroup.procs" "$@" \
+		python3 -c "$locker" 3 >"$S/out" 3>&-)
+	wait_for "grep -q . $S/out"
+}
+
+@test 'all that is counted is in the root: it cannot be attributed, and is said to be so' {
+	"$PINCAP" load
+	[[ "$("$PINCAP" stat)" != *'cannot attribute'* ]]
+	hold /
+	"$PINCAP" stat --json >"$S/stat"
+	! awk '$NF != 1 && NR > 1 { n++ } END { exit !n }' /sys/fs/bpf/pincap/iters/processes ||
+		skip 'somebody else locks memory here'
+	grep -q '"cannot_attribute": true' "$S/stat"
+	"$PINCAP" stat | head -n 1 | grep -q "^cannot attribute: .*'pincap run'"
+	"$PINCAP" doctor | grep -q "cannot attribute: .*'pincap run'"
+	exec {w}>&-
+	wait_for '! "$PINCAP" stat | grep -q "cannot attribute"'
+	hold "$CG"
+	! "$PINCAP" stat | grep -q 'cannot attribute'
+	exec {w}>&-
+}
+
+@test 'in a cgroup namespace: counted and bound outside, and looked at from inside' {
+	"$PINCAP" load
+	"$PINCAP" set "$CG" limit=2M
+	hold "$CG" unshare -C
+	[ "$(cat "$S/out")" = 3 ]
+	look "$CG"
+	[ "$stat_locked" = $((3 * MIB)) ]
+	[ "$map_locked" = $((3 * MIB)) ]
+	# the namespace's root is the workload's cgroup
+	mkdir "$S/inside"
+	(enter unshare -Cm sh -c 'umount -l "$1" && mount -t cgroup2 none "$2" && exec "$0" stat --json /' \
+		"$PINCAP" "$MOUNT" "$S/inside") >"$S/stat"
+	grep -q "\"id\": $(stat -c %i "$MOUNT$CG")" "$S/stat"
+	grep -q "\"locked\": $((3 * MIB))" "$S/stat"
+	# what lies outside is said to, and not to be found, in one line
+	(enter unshare -Cm sh -c 'umount -l "$1" && mount -t cgroup2 none "$2" && exec "$0" stat' \
+		"$PINCAP" "$MOUNT" "$S/inside") | grep -q ' (outside 1)$'
+	run unshare -Cm sh -c 'umount -l "$1" && mount -t cgroup2 none "$2" && exec "$0" stat /no/such' \
+		"$PINCAP" "$MOUNT" "$S/inside"
+	[ "$status" = 1 ]
+	[ "${#lines[@]}" = 1 ]
+	exec {w}>&-
+	wait_for 'look $CG; [ "$map_locked" = 0 ]'
+	# admission asks the cgroup outside, too
+	(export LD_PRELOAD=${PINCAP%/*}/libpincap-preload.so
+		enter unshare -C python3 -c "$locker" 6) </dev/null >"$S/out"
+	[ "$(cat "$S/out")" = 2 ]
+}
+
+@test 'cgroup v2 mounted elsewhere is found' {
+	"$PINCAP" load
+	hold "$CG"
+	mkdir "$S/elsewhere"
+	unshare -m sh -c 'mount --bind "$1" "$2" && umount -l "$1" && exec "$0" stat --json "$3"' \
+		"$PINCAP" "$MOUNT" "$S/elsewhere" "$CG" >"$S/stat"
+	grep -q "\"cgroup\": \"$CG\"" "$S/stat"
+	grep -q "\"locked\": $((3 * MIB))" "$S/stat"
+	exec {w}>&-
+}

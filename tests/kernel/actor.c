@@ -77,6 +77,12 @@ static long do_lock2(const long *a)
 	return mlock2(maps[a[0]] + a[1], a[2], (int)a[3]);
 }
 
+static long do_touch(const long *a)
+{
+	memset(maps[a[0]] + a[1], 1, a[2]);
+	return 0;
+}
+
 static long do_unlock(const long *a)
 {
 	return munlock(maps[a[0]] + a[1], a[2]);
@@ -304,6 +310,7 @@ static const struct {
 	{ "fixed", do_fixed },		 /* S OFF LEN PROT */
 	{ "lock", do_lock },		 /* S OFF LEN */
 	{ "lock2", do_lock2 },		 /* S OFF LEN FLAGS */
+	{ "touch", do_touch },		 /* S OFF LEN */
 	{ "unlock", do_unlock },	 /* S OFF LEN */
 	{ "unmap", do_unmap },		 /* S OFF LEN */
 	{ "remap", do_remap },		 /* S LEN LEN */

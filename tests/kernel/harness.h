@@ -81,6 +81,7 @@ void maps_forget(void);
 bool map_cgroup(const struct cg *cg, struct pincap_cgroup *ret);
 struct pincap_stats map_stats(void);
 int map_count_processes(uint64_t cgid);
+bool map_process(const struct cg *cg, struct pincap_process *ret); /* any that is there */
 int map_count(const char *name);
 /* Records whose process is gone, reaped and all. */
 int map_count_dead(void);

@@ -85,6 +85,19 @@ int map_count_processes(uint64_t cgid)
 	return n;
 }
 
+bool map_process(const struct cg *cg, struct pincap_process *ret)
+{
+	int fd = map_fd("processes");
+	uint64_t key, *last = NULL;
+
+	while (!bpf_map_get_next_key(fd, last, &key)) {
+		last = &key;
+		if (!bpf_map_lookup_elem(fd, &key, ret) && ret->cgroup_id == cg->id)
+			return true;
+	}
+	return false;
+}
+
 int map_count_dead(void)
 {
 	int fd = map_fd("processes"), n = 0;

@@ -234,6 +234,52 @@ static void t08_shared_mm(void **state)
 	assert_usage(&cg, 0, 0);
 }
 
+static int heir_main(void *arg)
+{
+	struct share *s = arg;
+
+	prctl(PR_SET_NAME, "heir");
+	stage_point(&s->stage, getpid());
+	_exit(0);
+}
+
+static void leave_to_heir(struct share *s)
+{
+	static char stack[65536] __attribute__((aligned(16)));
+
+	s->p = mmap(NULL, 8 * MIB, RW, ANON, -1, 0);
+	CHILD_EQUAL(mlock(s->p, 8 * MIB), 0);
+	if (clone(heir_main, stack + sizeof(stack), CLONE_VM | SIGCHLD, s) < 0)
+		_exit(1);
+	_exit(0);
+}
+
+/* Who owns the address space has died: the record names the one that has it now. */
+static void t08_heir(void **state)
+{
+	struct pincap_process p = { 0 };
+	struct share s = { .p = NULL };
+	int64_t heir;
+	struct cg cg;
+	pid_t pid;
+
+	(void)state;
+	cg_make(&cg, NULL, "t08heir");
+	stage_make(&s.stage);
+	pid = cg_fork(&cg);
+	if (!pid)
+		leave_to_heir(&s);
+	heir = stage_hear(&s.stage);
+	assert_int_equal(reap(pid), 0);
+	assert_usage(&cg, 8388608, 0); /* ends with a sweep */
+	assert_true(map_process(&cg, &p));
+	assert_int_equal(p.tgid, heir);
+	assert_string_equal(p.comm, "heir");
+	stage_go(&s.stage);
+	stage_close(&s.stage);
+	assert_usage(&cg, 0, 0);
+}
+
 #define TEST(fn)                                   \
 	{                                          \
 #fn, fn, NULL, test_teardown, NULL \
@@ -243,6 +289,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(t06_every_way_to_die),
 	TEST(t07_fork),
 	TEST(t08_shared_mm),
+	TEST(t08_heir),
 };
 
 HARNESS_MAIN(tests)

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 
+#include "userspace/cli/attribution.h"
 #include "userspace/cli/cli.h"
 #include "userspace/cli/doctor_selftest.h"
 #include "userspace/common/cgroup.h"
@@ -127,6 +128,20 @@ static void show_host(void)
 	    "AMD's GPU driver; its ioctls are read while it is there, or --kfd names a file");
 }
 
+static int on_process(const struct pincap_process *p, void *ctx)
+{
+	attribution_add(ctx, p);
+	return 0;
+}
+
+static void show_attribution(struct kernel *k)
+{
+	struct attribution a = { 0 };
+
+	if (!kernel_each_process(k, on_process, &a) && attribution_fails(&a))
+		row("", "note", ATTRIBUTION_FAILS);
+}
+
 static void show_blind_spots(void)
 {
 	printf("Seen in part, or by no counter of the kernel:\n");
@@ -174,6 +189,7 @@ int cmd_doctor(int argc, char **argv)
 	show_triggers();
 	show_kernel();
 	show_host();
+	show_attribution(k);
 	show_blind_spots();
 	code = self_test(k);
 	kernel_release(k);

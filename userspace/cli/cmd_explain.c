@@ -129,10 +129,9 @@ static int explain_cgroup(struct kernel *k, const char *text)
 		qsort(m.list, m.n, sizeof(*m.list), largest_first);
 	else
 		puts("no process in it holds anything");
-	for (size_t i = 0; i < m.n; i++)
-		explain_process_line(&m.list[i]);
+	err = m.n ? explain_processes(k, m.list, m.n) : 0;
 	free(m.list);
-	return 0;
+	return err;
 }
 
 static int explain_pid(struct kernel *k, pid_t pid)
@@ -156,10 +155,10 @@ int cmd_explain(int argc, char **argv)
 	static const struct argp argp = {
 		.parser = parse_explain,
 		.args_doc = "PID|CGROUP",
-		.doc = "Say who holds what, and which budgets bind. Of a process: its locked "
-		       "mappings, what of them is resident, its buffers and ranges in the GPU "
-		       "driver's hands by size, and what is counted twice because it is locked "
-		       "and registered.",
+		.doc = "Say who holds what, and which budgets bind: locked mappings by class "
+		       "and size, what of them is resident, buffers and ranges in the GPU "
+		       "driver's hands and with io_uring, what rounding may waste, what is "
+		       "counted more than once, and the memory behind it.",
 	};
 	_cleanup_(kernel_closep) struct kernel *k = NULL;
 	const char *what = NULL;

@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "userspace/cli/adopt.h"
+#include "userspace/cli/attribution.h"
 #include "userspace/cli/cli.h"
 #include "userspace/common/cgroup.h"
 #include "userspace/common/hostpins.h"
@@ -28,6 +29,7 @@ struct stat_args {
 	size_t n_rows;
 	uint64_t pinned_bytes;	     /* over all processes */
 	uint64_t unattributed_bytes; /* what the machine has pinned beyond that */
+	struct attribution attribution;
 };
 
 static const struct argp_option stat_options[] = {
@@ -81,9 +83,11 @@ static int on_cgroup(uint64_t cgid, const struct pincap_cgroup *cg, void *ctx)
 	char *cgpath = NULL;
 	int err = cgroup_path_of_id(cgid, &cgpath);
 	bool gone = err == -ESTALE || err == -ENOENT;
+	const char *why = gone ? "removed" : err == -EXDEV ? "outside" : "id";
 
-	/* Removed with charges left; or not ours to see (CAP_DAC_READ_SEARCH). */
-	if (err && asprintf(&cgpath, "(%s %" PRIu64 ")", gone ? "removed" : "id", cgid) < 0)
+	/* Removed with charges left; above what is mounted here, as in a cgroup namespace;
+	 * or not ours to see (CAP_DAC_READ_SEARCH). */
+	if (err && asprintf(&cgpath, "(%s %" PRIu64 ")", why, cgid) < 0)
 		return -ENOMEM;
 	return add_row(ctx, cgid, cgpath, cg);
 }
@@ -113,6 +117,7 @@ static int on_process(const struct pincap_process *p, void *ctx)
 	struct stat_args *a = ctx;
 
 	a->pinned_bytes += p->pinned;
+	attribution_add(&a->attribution, p);
 	return 0;
 }
 
@@ -184,10 +189,10 @@ static int print_json(const struct stat_args *a, const struct pincap_stats *st)
 
 	for (size_t i = 0; i < a->n_rows; i++)
 		err |= json_array_append_new(list, row_json(&a->rows[i]));
-	root = json_pack("{s:i, s:s, s:s, s:o, s:I, s:o}", "version", STAT_VERSION, "trigger",
+	root = json_pack("{s:i, s:s, s:s, s:o, s:I, s:b, s:o}", "version", STAT_VERSION, "trigger",
 			 kernel_trigger(), "gpu_trigger", kernel_gpu_trigger(), "cgroups", list,
-			 "unattributed", (json_int_t)a->unattributed_bytes, "kernel",
-			 stats_json(st));
+			 "unattributed", (json_int_t)a->unattributed_bytes, "cannot_attribute",
+			 attribution_fails(&a->attribution), "kernel", stats_json(st));
 	if (!root || err || json_dumpf(root, stdout, JSON_INDENT(2)))
 		err = log_ret(-ENOMEM, "write JSON");
 	else
@@ -220,6 +225,8 @@ static void print_table(const struct stat_args *a)
 {
 	char b[7][SIZE_FORMAT_BYTES];
 
+	if (attribution_fails(&a->attribution))
+		puts(ATTRIBUTION_FAILS);
 	if (a->unattributed_bytes)
 		printf("unattributed: %s pinned by no process that shows it\n",
 		       size_format(a->unattributed_bytes, b[0]));

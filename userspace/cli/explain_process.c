@@ -3,38 +3,14 @@
 #include <inttypes.h>
 
 #include "userspace/cli/explain_process.h"
-#include "userspace/cli/smaps.h"
+#include "userspace/cli/holdings.h"
 #include "userspace/common/log.h"
 #include "userspace/common/size.h"
 
-/* From this size on a power of two may be a caching allocator's rounding. */
-#define ROUNDED_BYTES (1ULL << 20)
+#define MAX_SIZES   12 /* lines of one process */
+#define MAX_LARGEST 10 /* lines of a cgroup */
 
-#define MAX_SIZES 12 /* lines of buffers of one size */
-
-struct span {
-	uint64_t start;
-	uint64_t end;
-};
-
-struct group {
-	uint32_t kind;
-	uint64_t bytes; /* of each */
-	uint64_t count;
-};
-
-struct holdings {
-	struct pincap_process p;
-	bool found;
-	struct group *groups;
-	size_t n_groups;
-	struct span *spans; /* the process's memory in the driver's hands */
-	size_t n_spans;
-	uint64_t ranges;
-	uint64_t rounded_bytes;
-};
-
-void explain_process_line(const struct pincap_process *p)
+static void print_totals(const struct pincap_process *p)
 {
 	char locked[SIZE_FORMAT_BYTES], pinned[SIZE_FORMAT_BYTES], gpu[SIZE_FORMAT_BYTES],
 		held[SIZE_FORMAT_BYTES];
@@ -44,185 +20,258 @@ void explain_process_line(const struct pincap_process *p)
 	       size_format(p->gpu, gpu), size_format(p->held, held));
 }
 
-static int on_process(const struct pincap_process *p, void *ctx)
+static void print_group(const struct holding_group *g)
 {
-	struct holdings *h = ctx;
+	char a[SIZE_FORMAT_BYTES], b[SIZE_FORMAT_BYTES], c[SIZE_FORMAT_BYTES];
 
-	if (p->tgid != h->p.tgid)
-		return 0;
-	h->p = *p;
-	h->found = true;
-	return 1;
+	printf("%s x %u = %s", size_format(g->bytes, a), g->count,
+	       size_format(g->bytes * g->count, b));
+	if (g->kind < HOLDING_RING)
+		printf(", %s resident", size_format(g->resident_bytes, c));
+	printf("  (%s)", holding_kind_str(g->kind));
 }
 
-static int add_span(struct holdings *h, uint64_t start, uint64_t end)
+static const char *group_label(enum holding_kind kind)
 {
-	struct span *grown = reallocarray(h->spans, h->n_spans + 1, sizeof(*grown));
-
-	if (!grown)
-		return -ENOMEM;
-	h->spans = grown;
-	h->spans[h->n_spans++] = (struct span){ start, end };
-	return 0;
+	if (kind < HOLDING_RING)
+		return "locked";
+	return kind == HOLDING_RING ? "pinned" : "gpu buffers";
 }
 
-static int add_group(struct holdings *h, const struct pincap_buffer *b)
+static void print_groups(const struct holdings *h)
 {
-	struct group *grown;
-
-	for (size_t i = 0; i < h->n_groups; i++) {
-		if (h->groups[i].kind == b->kind && h->groups[i].bytes == b->bytes) {
-			h->groups[i].count++;
-			return 0;
-		}
+	for (size_t i = 0; i < MIN(h->n_groups, MAX_SIZES); i++) {
+		printf("  %-15s ", group_label(h->groups[i].kind));
+		print_group(&h->groups[i]);
+		putchar('\n');
 	}
-	grown = reallocarray(h->groups, h->n_groups + 1, sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	h->groups = grown;
-	h->groups[h->n_groups++] = (struct group){ b->kind, b->bytes, 1 };
-	return 0;
+	if (h->n_groups > MAX_SIZES)
+		printf("  and %zu more sizes\n", h->n_groups - MAX_SIZES);
 }
 
-static int on_buffer(const struct pincap_buffer *b, void *ctx)
-{
-	struct holdings *h = ctx;
-	int err;
-
-	if (b->mm != h->p.mm)
-		return 0;
-	if (b->bytes >= ROUNDED_BYTES && !(b->bytes & (b->bytes - 1)))
-		h->rounded_bytes += b->bytes;
-	err = add_group(h, b);
-	if (!err && b->kind == PINCAP_BUFFER_USERPTR)
-		err = add_span(h, b->addr, b->addr + b->bytes);
-	return err;
-}
-
-static int on_range(uint64_t birth, uint64_t start, uint64_t end, void *ctx)
-{
-	struct holdings *h = ctx;
-
-	if (birth != h->p.birth)
-		return 0;
-	h->ranges++;
-	return add_span(h, start, end);
-}
-
-static int largest_first(const void *a, const void *b)
-{
-	const struct group *x = a, *y = b;
-	uint64_t m = x->bytes * x->count, n = y->bytes * y->count;
-
-	return (m < n) - (m > n);
-}
-
-static int by_start(const void *a, const void *b)
-{
-	const struct span *x = a, *y = b;
-
-	return (x->start > y->start) - (x->start < y->start);
-}
-
-/* Joins spans that overlap, so that a page registered twice is one page. */
-static void join_spans(struct holdings *h)
-{
-	size_t n = 0;
-
-	if (!h->n_spans)
-		return;
-	qsort(h->spans, h->n_spans, sizeof(*h->spans), by_start);
-	for (size_t i = 1; i < h->n_spans; i++) {
-		if (h->spans[i].start <= h->spans[n].end)
-			h->spans[n].end = MAX(h->spans[n].end, h->spans[i].end);
-		else
-			h->spans[++n] = h->spans[i];
-	}
-	h->n_spans = n + 1;
-}
-
-static uint64_t overlap(const struct holdings *h, const struct smaps_mapping *maps, int n)
-{
-	uint64_t bytes = 0;
-
-	for (int i = 0; i < n; i++) {
-		for (size_t j = 0; j < h->n_spans; j++) {
-			uint64_t from = MAX(maps[i].start, h->spans[j].start);
-			uint64_t to = MIN(maps[i].end, h->spans[j].end);
-
-			bytes += from < to ? to - from : 0;
-		}
-	}
-	return bytes;
-}
-
-static void print_buffers(struct holdings *h)
+/* One line for each class of locked mappings. */
+static void print_classes(const struct holdings *h)
 {
 	char a[SIZE_FORMAT_BYTES], b[SIZE_FORMAT_BYTES];
 
-	if (h->n_groups)
-		qsort(h->groups, h->n_groups, sizeof(*h->groups), largest_first);
-	for (size_t i = 0; i < MIN(h->n_groups, MAX_SIZES); i++) {
-		const struct group *g = &h->groups[i];
+	for (int class = 0; class <= SMAPS_SHMEM; class ++) {
+		uint64_t bytes = 0, resident = 0;
+		unsigned int count = 0;
 
-		printf("  gpu buffers     %s x %" PRIu64 " = %s  (%s)\n", size_format(g->bytes, a),
-		       g->count, size_format(g->bytes * g->count, b),
-		       g->kind == PINCAP_BUFFER_USERPTR ? "registered memory"
-							: "the driver's own, GTT");
+		for (size_t i = 0; i < h->n_groups; i++) {
+			const struct holding_group *g = &h->groups[i];
+
+			if ((int)g->kind != HOLDING_MAPPING + class)
+				continue;
+			bytes += g->bytes * g->count;
+			resident += g->resident_bytes;
+			count += g->count;
+		}
+		if (count)
+			printf("  %-15s %u locked, %s, %s resident\n", smaps_class_str(class),
+			       count, size_format(bytes, a), size_format(resident, b));
 	}
-	if (h->n_groups > MAX_SIZES)
-		printf("  gpu buffers     and %zu more sizes\n", h->n_groups - MAX_SIZES);
+}
+
+static void print_mappings(const struct holdings *h)
+{
+	char a[SIZE_FORMAT_BYTES], b[SIZE_FORMAT_BYTES];
+	uint64_t bytes = 0, resident = 0;
+	int n = 0;
+
+	for (int i = 0; i < h->n_maps; i++) {
+		if (!h->maps[i].locked)
+			continue;
+		bytes += h->maps[i].end - h->maps[i].start;
+		resident += h->maps[i].resident_bytes;
+		n++;
+	}
+	if (n)
+		printf("  locked mappings %d of %s in all, %s resident\n", n, size_format(bytes, a),
+		       size_format(resident, b));
+}
+
+static void print_rest(const struct holdings *h)
+{
+	char a[SIZE_FORMAT_BYTES], b[SIZE_FORMAT_BYTES], c[SIZE_FORMAT_BYTES];
+	uint64_t unknown = holdings_unknown_pins(h);
+
 	if (h->ranges)
 		printf("  svm ranges      %" PRIu64 ", %s in all\n", h->ranges,
 		       size_format(h->p.svm, a));
+	if (unknown)
+		printf("  pinned          %s at addresses that the kernel does not tell\n",
+		       size_format(unknown, a));
 	if (h->rounded_bytes)
-		printf("  rounding        %s lie in buffers of a power of two; a caching allocator "
-		       "may use little more than half\n",
-		       size_format(h->rounded_bytes, a));
+		printf("  rounding        %s lie in blocks of a power of two; waste, an estimate: "
+		       "%s (never touched) to %s (if allocators rounded up)\n",
+		       size_format(h->rounded_bytes, a), size_format(h->waste_least, b),
+		       size_format(h->waste_most, c));
 }
 
-static void print_mappings(const struct holdings *h, const struct smaps_mapping *maps, int n)
+static uint64_t locked_in(const struct holdings *h, const struct spans *s)
 {
-	uint64_t bytes = 0, resident = 0, twice = overlap(h, maps, n);
-	char a[SIZE_FORMAT_BYTES], b[SIZE_FORMAT_BYTES];
+	uint64_t bytes = 0;
 
-	for (int i = 0; i < n; i++) {
-		bytes += maps[i].end - maps[i].start;
-		resident += maps[i].resident_bytes;
+	for (int i = 0; i < h->n_maps; i++)
+		if (h->maps[i].locked)
+			bytes += spans_overlap(s, h->maps[i].start, h->maps[i].end);
+	return bytes;
+}
+
+static void print_twice(uint64_t bytes, const char *why)
+{
+	char a[SIZE_FORMAT_BYTES];
+
+	if (bytes)
+		printf("  counted twice   %s are %s\n", size_format(bytes, a), why);
+}
+
+static void print_physical(uint64_t bytes)
+{
+	char a[SIZE_FORMAT_BYTES];
+
+	printf("  physical        %s (%" PRIu64 " bytes), an estimate: each page once\n",
+	       size_format(bytes, a), bytes);
+}
+
+/* Locked pages alone that more than one mapping has locked. */
+static int print_shared(const struct holdings *const list, size_t n)
+{
+	struct footprint fp = { 0 };
+	uint64_t again = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < n && !err; i++)
+		for (int j = 0; j < list[i].n_maps && !err; j++)
+			if (list[i].maps[j].locked)
+				err = footprint_add_mapping(&fp, (pid_t)list[i].p.tgid,
+							    &list[i].maps[j]);
+	if (!err)
+		footprint_bytes(&fp, &again);
+	print_twice(again, "the same pages of a file or shared memory, locked again");
+	footprint_done(&fp);
+	return err;
+}
+
+/* What is counted more than once over these processes, and what is behind it. */
+static int print_overlap(const struct holdings *list, size_t n)
+{
+	uint64_t driver = 0, rings = 0, unplaced = 0, again;
+	struct footprint fp = { 0 };
+	int err = 0;
+
+	for (size_t i = 0; i < n && !err; i++) {
+		driver += locked_in(&list[i], &list[i].driver);
+		rings += locked_in(&list[i], &list[i].rings);
+		unplaced += holdings_unplaced(&list[i]);
+		err = holdings_footprint(&list[i], &fp);
 	}
-	if (n > 0)
-		printf("  locked mappings %d of %s in all, %s resident\n", n, size_format(bytes, a),
-		       size_format(resident, b));
-	if (twice)
-		printf("  counted twice   %s are mlocked and in the driver's hands\n",
-		       size_format(twice, a));
+	print_twice(driver, "mlocked and in the driver's hands");
+	print_twice(rings, "mlocked and registered with io_uring");
+	if (!err)
+		err = print_shared(list, n);
+	if (!err)
+		print_physical(footprint_bytes(&fp, &again) + unplaced);
+	footprint_done(&fp);
+	return err;
+}
+
+struct search {
+	struct pincap_process p;
+	bool found;
+};
+
+static int on_process(const struct pincap_process *p, void *ctx)
+{
+	struct search *s = ctx;
+
+	if (p->tgid != s->p.tgid)
+		return 0;
+	s->p = *p;
+	s->found = true;
+	return 1;
 }
 
 int explain_process(struct kernel *k, pid_t pid)
 {
-	struct holdings h = { .p.tgid = (uint32_t)pid };
-	_cleanup_free_ struct smaps_mapping *maps = NULL;
-	int err = kernel_each_process(k, on_process, &h), n;
+	struct search s = { .p.tgid = (uint32_t)pid };
+	_cleanup_(holdings_done) struct holdings h = { 0 };
+	int err = kernel_each_process(k, on_process, &s);
 
-	if (err >= 0 && !h.found) {
+	if (err >= 0 && !s.found) {
 		printf("%8d holds nothing\n", (int)pid);
 		return 0;
 	}
-	err = err < 0 ? err : kernel_each_buffer(k, on_buffer, &h);
-	if (!err)
-		err = kernel_each_range(k, on_range, &h);
-	n = smaps_read_locked(pid, &maps);
-	if (!err && n < 0)
-		err = n;
-	if (err) {
-		log_ret(err, "look into process %d", (int)pid);
-	} else {
-		join_spans(&h);
-		explain_process_line(&h.p);
-		print_mappings(&h, maps, n);
-		print_buffers(&h);
+	err = err < 0 ? err : holdings_read(k, &s.p, &h);
+	if (err)
+		return log_ret(err, "look into process %d", (int)pid);
+	print_totals(&h.p);
+	print_mappings(&h);
+	print_classes(&h);
+	print_groups(&h);
+	print_rest(&h);
+	err = print_overlap(&h, 1);
+	return err ? log_ret(err, "look into process %d", (int)pid) : 0;
+}
+
+static int print_largest(const struct holdings *list, size_t n)
+{
+	_cleanup_free_ struct holding_group *all = NULL;
+	size_t total = 0, at = 0;
+
+	for (size_t i = 0; i < n; i++)
+		total += list[i].n_groups;
+	if (!total)
+		return 0;
+	all = calloc(total, sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = 0; j < list[i].n_groups; j++)
+			all[at++] = list[i].groups[j];
+	qsort(all, total, sizeof(*all), holdings_largest_first);
+	puts("largest:");
+	for (size_t i = 0; i < MIN(total, MAX_LARGEST); i++) {
+		printf("%8u ", all[i].tgid);
+		print_group(&all[i]);
+		putchar('\n');
 	}
-	free(h.groups);
-	free(h.spans);
-	return err;
+	return 0;
+}
+
+static int print_all(const struct holdings *list, size_t n)
+{
+	int err;
+
+	for (size_t i = 0; i < n; i++) {
+		print_totals(&list[i].p);
+		print_classes(&list[i]);
+		print_rest(&list[i]);
+	}
+	err = print_largest(list, n);
+	if (err || !n)
+		return err;
+	puts("all together:");
+	return print_overlap(list, n);
+}
+
+int explain_processes(struct kernel *k, const struct pincap_process *list, size_t n)
+{
+	_cleanup_free_ struct holdings *all = calloc(n, sizeof(*all));
+	size_t got = 0;
+	int err = all ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < n && !err; i++) {
+		err = holdings_read(k, &list[i], &all[got]);
+		if (err == -ENOENT || err == -ESRCH)
+			err = 0;
+		else if (!err)
+			got++;
+	}
+	if (!err)
+		err = print_all(all, got);
+	for (size_t i = 0; i < got; i++)
+		holdings_done(&all[i]);
+	return err ? log_ret(err, "look into the processes") : 0;
 }

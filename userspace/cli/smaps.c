@@ -4,26 +4,74 @@
 
 #include "userspace/cli/smaps.h"
 
-/* A line of flags ends each mapping; "lo" says that it is locked. */
-static bool is_locked(const char *line)
+const char *smaps_class_str(enum smaps_class class)
 {
-	return !strncmp(line, "VmFlags:", 8) && strstr(line, " lo");
+	static const char *const names[] = {
+		[SMAPS_ANON] = "anonymous",
+		[SMAPS_PRIVATE_FILE] = "private file",
+		[SMAPS_SHARED_FILE] = "shared file",
+		[SMAPS_SHMEM] = "shared memory",
+	};
+
+	return names[class];
 }
 
-int smaps_parse_locked(FILE *f, struct smaps_mapping **ret)
+static bool is_shmem(const char *name)
+{
+	static const char *const heads[] = { "/dev/zero", "/memfd:", "/SYSV", "/dev/shm/" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(heads); i++)
+		if (!strncmp(name, heads[i], strlen(heads[i])))
+			return true;
+	return false;
+}
+
+/* A line that begins a mapping. */
+static bool parse_head(const char *line, struct smaps_mapping *ret)
+{
+	struct smaps_mapping m = { 0 };
+	unsigned int major, minor;
+	char perms[5];
+	int at = 0;
+
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &m.start,
+		   &m.end, perms, &m.offset, &major, &minor, &m.inode, &at) < 7)
+		return false;
+	m.dev = (uint64_t)major << 32 | minor;
+	m.writable = perms[1] == 'w';
+	if (!m.inode)
+		m.class = SMAPS_ANON;
+	else if (perms[3] != 's')
+		m.class = SMAPS_PRIVATE_FILE;
+	else
+		m.class = is_shmem(line + at) ? SMAPS_SHMEM : SMAPS_SHARED_FILE;
+	*ret = m;
+	return true;
+}
+
+/* A line of flags ends each mapping; "lo" says that it is locked. */
+static bool is_flags(const char *line, struct smaps_mapping *m)
+{
+	if (strncmp(line, "VmFlags:", 8) != 0)
+		return false;
+	m->locked = strstr(line, " lo ") || strstr(line, " lo\n");
+	return true;
+}
+
+int smaps_parse(FILE *f, struct smaps_mapping **ret)
 {
 	_cleanup_free_ struct smaps_mapping *list = NULL;
 	struct smaps_mapping m = { 0 };
-	uint64_t start, end, kib;
 	char line[8192];
+	uint64_t kib;
 	int n = 0;
 
 	while (fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &start, &end) == 2)
-			m = (struct smaps_mapping){ .start = start, .end = end };
-		else if (sscanf(line, "Rss: %" SCNu64 " kB", &kib) == 1)
+		if (parse_head(line, &m))
+			continue;
+		if (sscanf(line, "Rss: %" SCNu64 " kB", &kib) == 1) {
 			m.resident_bytes = kib << 10;
-		else if (is_locked(line)) {
+		} else if (is_flags(line, &m)) {
 			struct smaps_mapping *grown = reallocarray(list, n + 1, sizeof(*list));
 
 			if (!grown)
@@ -36,12 +84,12 @@ int smaps_parse_locked(FILE *f, struct smaps_mapping **ret)
 	return n;
 }
 
-int smaps_read_locked(pid_t pid, struct smaps_mapping **ret)
+int smaps_read(pid_t pid, struct smaps_mapping **ret)
 {
 	_cleanup_fclose_ FILE *f = NULL;
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/smaps", (int)pid);
 	f = fopen(path, "re");
-	return f ? smaps_parse_locked(f, ret) : -errno;
+	return f ? smaps_parse(f, ret) : -errno;
 }

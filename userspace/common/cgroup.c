@@ -222,7 +222,7 @@ int cgroup_path_of_id(uint64_t cgid, char **ret_cgpath)
 	text[len] = '\0';
 	rest = cgproc_below(text, unified.dir);
 	if (!rest)
-		return -ENOENT; /* above what is mounted here */
+		return -EXDEV; /* above what is mounted here */
 	path = strdup(*rest ? rest : "/");
 	if (!path)
 		return -ENOMEM;

@@ -37,7 +37,8 @@ int cgroup_id(const char *cgpath, uint64_t *ret_cgid);
 int cgroup_chain(const char *cgpath, uint64_t *ret_chain, unsigned int max,
 		 unsigned int *ret_depth);
 
-/* cgpath of an id, by open_by_handle_at; -ESTALE or -ENOENT when it is gone. */
+/* cgpath of an id, by open_by_handle_at; -ESTALE or -ENOENT when it is gone, -EXDEV
+ * where it is above what is mounted here. */
 int cgroup_path_of_id(uint64_t cgid, char **ret_cgpath);
 
 /* Make the directory and its missing parents. 1: it was made, 0: it was there. */
