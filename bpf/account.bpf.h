@@ -58,6 +58,11 @@ static __always_inline void raise_peak(s64 *peak, s64 value)
 	}
 }
 
+/*
+ * Does not saturate: a decrease may arrive before its increase, from another CPU, and
+ * a sum stopped at 0 in between would stay too high for good. Who reads takes what is
+ * below 0 for 0.
+ */
 static __always_inline void add(s64 *counter, s64 *peak, s64 delta)
 {
 	s64 value;

@@ -213,15 +213,15 @@ struct pincap_cgroup {
 	__s64 peak_pinned;
 	__s64 peak_gpu;
 	__s64 peak_held;
-	__u64 limit;   /* PINCAP_UNLIMITED: no budget of its own */
-	__u64 high;    /* likewise */
-	__u64 min;     /* up to here the host's reserve refuses nothing; 0: unprotected */
-	__u32 alloc;   /* enum pincap_alloc */
-	__u32 release; /* enum pincap_release */
-	__u32 observe; /* 1: neither its limit nor the reserve refuses anything here */
-	__u32 zero;
-	__u64 charges; /* requests admitted */
-	__u64 refused; /* requests refused, whichever level decided */
+	__u64 limit;	   /* PINCAP_UNLIMITED: no budget of its own */
+	__u64 high;	   /* likewise */
+	__u64 min;	   /* up to here the host's reserve refuses nothing; 0: unprotected */
+	__u32 alloc;	   /* enum pincap_alloc */
+	__u32 release;	   /* enum pincap_release */
+	__u32 observe;	   /* 1: neither its limit nor the reserve refuses anything here */
+	__u32 below_since; /* the sweep (low half) that first saw an amount below 0; 0 */
+	__u64 charges;	   /* requests admitted */
+	__u64 refused;	   /* requests refused, whichever level decided */
 	__u64 refused_bytes;
 	__u64 dead_since;   /* the sweep that first saw it dead and empty; 0 */
 	__u64 limit_hits;   /* refusals that this entry's own limit decided */
@@ -342,7 +342,8 @@ PINCAP_ASSERT_SIZE(struct pincap_config, 304);
 	X(underflow)	  /* more uncharged than was held */                                 \
 	X(user_fault)	  /* an ioctl's arguments could not be read */                       \
 	X(undecided)	  /* asked before the budget of a new cgroup was decided */          \
-	X(events_lost)	  /* no room for an event */
+	X(events_lost)	  /* no room for an event */                                         \
+	X(below_zero)	  /* two sweeps in a row found an amount of a cgroup below 0 */
 
 struct pincap_stats {
 #define PINCAP_STAT_FIELD(name) __u64 name;

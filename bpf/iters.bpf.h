@@ -67,6 +67,12 @@ static __always_inline bool is_shown(const struct pincap_cgroup *cg)
 	       cg->min;
 }
 
+/* A decrease may be seen before its increase; `pincap stat` shows 0 then too. */
+static __always_inline s64 at_least_0(s64 v)
+{
+	return v > 0 ? v : 0;
+}
+
 static __always_inline void show_name(struct seq_file *seq, struct cgroup *cgrp)
 {
 	u32 level = cgrp->level;
@@ -112,7 +118,8 @@ int show_cgroups(struct bpf_iter__cgroup *ctx)
 		return 1;
 	}
 	BPF_SEQ_PRINTF(seq, "%10llu %5d %14lld %14lld %14lld %14lld %14lld", cgid, cgrp->level,
-		       cg->current, cg->locked, cg->pinned, cg->gpu, cg->held);
+		       at_least_0(cg->current), at_least_0(cg->locked), at_least_0(cg->pinned),
+		       at_least_0(cg->gpu), at_least_0(cg->held));
 	show_limit(seq, cg->limit);
 	show_limit(seq, cg->high);
 	BPF_SEQ_PRINTF(seq, " %14lld %8llu", cg->peak, cg->refused);

@@ -112,10 +112,30 @@ static long reap_process(struct bpf_map *map, u64 *mm, struct pincap_process *re
 	return 0;
 }
 
+#define BELOW_COUNTED 0xffffffffU
+
+/* Below 0 for a moment is a decrease that came before its increase; in two complete
+ * sweeps it is an error of ours, counted once. */
+static __always_inline void check_signs(struct pincap_cgroup *cg, u32 generation)
+{
+	bool is_below =
+		(cg->current | cg->locked | cg->pinned | cg->gpu | cg->held | cg->in_flight) < 0;
+
+	if (!is_below) {
+		cg->below_since = 0;
+	} else if (!cg->below_since) {
+		cg->below_since = generation;
+	} else if (cg->below_since != generation && cg->below_since != BELOW_COUNTED) {
+		cg->below_since = BELOW_COUNTED;
+		STAT(below_zero);
+	}
+}
+
 /* An entry that a complete sweep finds dead and empty, and the next one again:
  * whatever was being added when its directory went has arrived. */
 static long reap_cgroup(struct bpf_map *map, u64 *cgid, struct pincap_cgroup *cg, u64 *generation)
 {
+	check_signs(cg, *generation);
 	if (!(cg->flags & PINCAP_CGROUP_DEAD))
 		return 0;
 	if (cg->locked | cg->pinned | cg->gpu | cg->held)

@@ -10,6 +10,7 @@
 #include "userspace/common/cgroup.h"
 #include "userspace/common/log.h"
 #include "userspace/control/kernel.h"
+#include "userspace/control/losses.h"
 #include "userspace/control/probe.h"
 
 static const char *const row_format = "  %-24s %-9s %s\n";
@@ -105,6 +106,26 @@ static void show_kernel(void)
 		"CAP_IPC_LOCK cannot be withheld from a full cgroup");
 }
 
+static void show_losses(struct kernel *k)
+{
+	struct loss lost[LOSSES_MAX];
+	struct pincap_stats st;
+	char note[256];
+	size_t n;
+
+	if (kernel_get_stats(k, &st))
+		return;
+	n = losses_find(&st, lost);
+	if (!n)
+		return;
+	printf("INCOMPLETE since the load:\n");
+	for (size_t i = 0; i < n; i++) {
+		snprintf(note, sizeof(note), "%llu times; %s", (unsigned long long)lost[i].times,
+			 lost[i].remedy);
+		row(lost[i].name, "lost", note);
+	}
+}
+
 static bool every_process_in_root(void)
 {
 	_cleanup_free_ char *cgpath = NULL;
@@ -150,9 +171,10 @@ static void show_blind_spots(void)
 	row("SHM_LOCK, hugetlb", "no", "accounted per user, or never as locked");
 	row("32-bit programs", "unmanaged",
 	    "counted; the kernel does not pass their socket options on");
-	row("SVM ranges", "yes",
-	    "but for memory that goes by brk or shmdt: until the process ends");
-	row("DRM buffers", "yes", "but for a render node closed with buffers left: likewise");
+	row("GPU memory from before", "no",
+	    "what a process had the driver hold when pincap was loaded: restart it");
+	row("SVM ranges", "yes", "memory that goes by brk or shmdt: within one sweep");
+	row("DRM buffers", "yes", "those left in a render node that was closed: within one sweep");
 	row("MCL_FUTURE, MAP_LOCKED", "counted",
 	    "what they lock later is not asked for, and not refused");
 }
@@ -187,6 +209,7 @@ int cmd_doctor(int argc, char **argv)
 		return CLI_FAILURE;
 	}
 	show_triggers();
+	show_losses(k);
 	show_kernel();
 	show_host();
 	show_attribution(k);

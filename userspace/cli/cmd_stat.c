@@ -12,6 +12,7 @@
 #include "userspace/common/log.h"
 #include "userspace/common/size.h"
 #include "userspace/control/kernel.h"
+#include "userspace/control/losses.h"
 
 #define STAT_VERSION 1 /* of the JSON; keys are only ever added */
 
@@ -182,6 +183,28 @@ static json_t *stats_json(const struct pincap_stats *st)
 	return o;
 }
 
+/* Names of the counters that say that something is missing. */
+static json_t *losses_json(const struct pincap_stats *st)
+{
+	struct loss lost[LOSSES_MAX];
+	json_t *list = json_array();
+	size_t n = losses_find(st, lost);
+
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, json_string(lost[i].name));
+	return list;
+}
+
+static void warn_losses(const struct pincap_stats *st)
+{
+	struct loss lost[LOSSES_MAX];
+	size_t n = losses_find(st, lost);
+
+	for (size_t i = 0; i < n; i++)
+		pr_warn("INCOMPLETE: %s %" PRIu64 " time%s since the load; %s", lost[i].name,
+			lost[i].times, lost[i].times == 1 ? "" : "s", lost[i].remedy);
+}
+
 static int print_json(const struct stat_args *a, const struct pincap_stats *st)
 {
 	json_t *list = json_array(), *root;
@@ -189,10 +212,11 @@ static int print_json(const struct stat_args *a, const struct pincap_stats *st)
 
 	for (size_t i = 0; i < a->n_rows; i++)
 		err |= json_array_append_new(list, row_json(&a->rows[i]));
-	root = json_pack("{s:i, s:s, s:s, s:o, s:I, s:b, s:o}", "version", STAT_VERSION, "trigger",
-			 kernel_trigger(), "gpu_trigger", kernel_gpu_trigger(), "cgroups", list,
-			 "unattributed", (json_int_t)a->unattributed_bytes, "cannot_attribute",
-			 attribution_fails(&a->attribution), "kernel", stats_json(st));
+	root = json_pack("{s:i, s:s, s:s, s:o, s:I, s:b, s:o, s:o}", "version", STAT_VERSION,
+			 "trigger", kernel_trigger(), "gpu_trigger", kernel_gpu_trigger(),
+			 "cgroups", list, "unattributed", (json_int_t)a->unattributed_bytes,
+			 "cannot_attribute", attribution_fails(&a->attribution), "kernel",
+			 stats_json(st), "incomplete", losses_json(st));
 	if (!root || err || json_dumpf(root, stdout, JSON_INDENT(2)))
 		err = log_ret(-ENOMEM, "write JSON");
 	else
@@ -278,6 +302,7 @@ static int show(struct stat_args *a, struct kernel *k)
 	if (err)
 		return err;
 	find_unattributed(a, k);
+	warn_losses(&st);
 	if (a->json)
 		return print_json(a, &st);
 	if (a->kernel)

@@ -11,11 +11,14 @@
 #include "userspace/common/log.h"
 #include "userspace/common/size.h"
 #include "userspace/control/decide.h"
+#include "userspace/control/losses.h"
 #include "userspace/control/release.h"
 
 /* Admission binds at once; this is how late a library may learn why. */
 #define LOOK_USEC  50000
 #define SWEEP_USEC 1000000
+
+#define LOSS_GAP_MS 200 /* between two sweeps that losses bring about */
 
 /* Events taken after the command ended: its last records wait in the sockets. */
 #define DRAIN_EVENTS (NOTIFY_MAX_PEERS * 2)
@@ -115,21 +118,42 @@ static int again(sd_event_source *source, uint64_t usec)
 	return err < 0 ? err : sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 }
 
+/* A full map that the sweep itself meets is no news. */
+static void sweep(struct run_loop *r)
+{
+	int err = kernel_sweep(r->kernel);
+	struct pincap_stats st;
+
+	if (err)
+		pr_debug("sweep: %s, the next one retries", strerror(-err));
+	if (!kernel_get_stats(r->kernel, &st))
+		r->losses = losses_sum(&st);
+	r->swept_ms = now_ms();
+}
+
+/* A map was full: count by a sweep what it had no room for, at once, but no oftener
+ * than a flood may make us. */
+static void sweep_after_losses(struct run_loop *r)
+{
+	struct pincap_stats st;
+
+	if (now_ms() - r->swept_ms >= LOSS_GAP_MS && !kernel_get_stats(r->kernel, &st) &&
+	    losses_sum(&st) != r->losses)
+		sweep(r);
+}
+
 static int on_look(sd_event_source *source, uint64_t usec, void *ctx)
 {
 	(void)usec;
+	sweep_after_losses(ctx);
 	run_loop_look(ctx);
 	return again(source, LOOK_USEC);
 }
 
 static int on_sweep(sd_event_source *source, uint64_t usec, void *ctx)
 {
-	struct run_loop *r = ctx;
-	int err = kernel_sweep(r->kernel);
-
 	(void)usec;
-	if (err)
-		pr_debug("sweep: %s, the next one retries", strerror(-err));
+	sweep(ctx);
 	return again(source, SWEEP_USEC);
 }
 

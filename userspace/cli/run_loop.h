@@ -30,6 +30,8 @@ struct run_loop {
 	bool ended;
 	struct decide_past past;
 	unsigned int releases; /* times that memory was asked back */
+	uint64_t losses;       /* of the kernel side, as of the last sweep */
+	uint64_t swept_ms;     /* when that was */
 	siginfo_t status;
 };
 

@@ -9,6 +9,7 @@
 
 #include "userspace/common/log.h"
 #include "userspace/control/kernel_trigger.h"
+#include "userspace/control/openers.h"
 
 #define KFD_DEVICE "/dev/kfd"
 #define DRM_CLASS  "/sys/class/drm"
@@ -20,9 +21,15 @@ static uint32_t kernel_dev(dev_t dev)
 	return major(dev) << 20 | minor(dev);
 }
 
+struct addition {
+	struct pincap_device device;
+	bool is_new;
+};
+
 static void add_device(struct pincap_config *cfg, void *ctx)
 {
-	const struct pincap_device *d = ctx;
+	struct addition *a = ctx;
+	const struct pincap_device *d = &a->device;
 
 	for (size_t i = 0; i < PINCAP_DEVICES; i++)
 		if (cfg->devices[i].ino == d->ino && cfg->devices[i].dev == d->dev)
@@ -30,6 +37,7 @@ static void add_device(struct pincap_config *cfg, void *ctx)
 	/* The newest first; of too many, the oldest falls off the end. */
 	memmove(cfg->devices + 1, cfg->devices, sizeof(cfg->devices) - sizeof(cfg->devices[0]));
 	cfg->devices[0] = *d;
+	a->is_new = true;
 }
 
 static int attach_pinned(const char *name)
@@ -106,9 +114,11 @@ static bool is_drivers_own(const struct stat *st, enum pincap_device_kind kind)
 static int watch(struct kernel *k, const char *path, enum pincap_device_kind kind)
 {
 	_cleanup_close_ int lock = -1;
-	struct pincap_device d = { .kind = kind };
+	struct addition a = { .device = { .kind = kind } };
+	struct pincap_device *d = &a.device;
 	bool by_driver;
 	struct stat st;
+	int err;
 
 	if (stat(path, &st))
 		return -errno;
@@ -116,13 +126,16 @@ static int watch(struct kernel *k, const char *path, enum pincap_device_kind kin
 		return -ENODEV;
 	by_driver = trigger_reads_driver() && is_drivers_own(&st, kind);
 	if (by_driver)
-		d.kind |= PINCAP_DEVICE_BY_DRIVER;
-	d.dev = kernel_dev(S_ISCHR(st.st_mode) ? st.st_rdev : st.st_dev);
-	d.ino = S_ISCHR(st.st_mode) ? 0 : st.st_ino;
-	lock = kernel_update_config(k, add_device, &d);
+		d->kind |= PINCAP_DEVICE_BY_DRIVER;
+	d->dev = kernel_dev(S_ISCHR(st.st_mode) ? st.st_rdev : st.st_dev);
+	d->ino = S_ISCHR(st.st_mode) ? 0 : st.st_ino;
+	lock = kernel_update_config(k, add_device, &a);
 	if (lock < 0)
 		return lock;
-	return attach_gpu(by_driver);
+	err = attach_gpu(by_driver);
+	if (!err && a.is_new)
+		openers_warn(path);
+	return err;
 }
 
 /* The numbers of DRM's ioctls mean something else to every driver. */

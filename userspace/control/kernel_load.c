@@ -47,6 +47,23 @@ static uint32_t task_entries(void)
 	return MIN(MAX(n, MIN_TASKS), MAX_TASKS);
 }
 
+/* For tests, which cannot fill maps of the proper size: a bound on the entries of
+ * each. 0: none. */
+#define MAX_ENTRIES_ENV "PINCAP_MAX_ENTRIES"
+
+static void bound_entries(struct pincap_bpf *skel)
+{
+	const char *text = getenv(MAX_ENTRIES_ENV);
+	struct bpf_map *const maps[] = { skel->maps.processes, skel->maps.threads,
+					 skel->maps.cgroups,   skel->maps.buffers,
+					 skel->maps.files,     skel->maps.ranges };
+	unsigned long most = text ? strtoul(text, NULL, 10) : 0;
+
+	for (size_t i = 0; most && i < ARRAY_SIZE(maps); i++)
+		if (bpf_map__max_entries(maps[i]) > most)
+			bpf_map__set_max_entries(maps[i], most);
+}
+
 static void say_why_not(int err)
 {
 	if (!probe_is_new_enough())
@@ -72,6 +89,7 @@ static struct pincap_bpf *open_and_load(struct triggers *t)
 	snprintf((char *)skel->rodata->bpf_metadata_version, 32, "%s", PINCAP_VERSION);
 	bpf_map__set_max_entries(skel->maps.processes, task_entries());
 	bpf_map__set_max_entries(skel->maps.threads, task_entries());
+	bound_entries(skel);
 
 	bpf_program__set_autoload(skel->progs.show_cgroups, !probe_iter("cgroup"));
 	err = trigger_choose(skel->obj, t);
