@@ -76,7 +76,7 @@ static long end_buffer(struct bpf_map *map, struct pincap_buffer_key *key,
 		return 0;
 	rec = bpf_map_lookup_elem(&processes, &mm);
 	if (rec && rec->birth == birth)
-		gpu_add(rec, mm, -bytes);
+		gpu_add(rec, mm, -bytes, 0);
 	return 0;
 }
 

@@ -9,9 +9,10 @@
 
 #include "svm.bpf.h"
 
-/* Change the gpu class of a record. A rise consumes what the asking thread was
- * admitted. */
-static __noinline int gpu_add(struct pincap_process *rec, u64 mm, s64 bytes)
+/* Change the gpu class of a record. `seen`: the bytes of the thread's request that the
+ * driver has now. They are no longer a promise, though they be counted already: a
+ * range is the same one when it is registered again. */
+static __noinline int gpu_add(struct pincap_process *rec, u64 mm, s64 bytes, u64 seen)
 {
 	struct pincap_thread *t = rec->in_flight ? thread_on(rec) : NULL;
 	struct amounts d = { .gpu = bytes };
@@ -24,7 +25,7 @@ static __noinline int gpu_add(struct pincap_process *rec, u64 mm, s64 bytes)
 	}
 	rec->gpu += bytes;
 	if (t)
-		d.held = d.in_flight = -consume(rec, &t->driver, bytes);
+		d.held = d.in_flight = -consume(rec, &t->driver, seen);
 	cgid = rec->cgroup_id;
 	bpf_spin_unlock(&rec->lock);
 	return chain_add(cgid, &d);
@@ -54,6 +55,7 @@ static __noinline int buffer_alloc(struct mm_struct *mm, struct pincap_buffer_ke
 				   struct pincap_buffer *buf)
 {
 	struct pincap_process *rec = gpu_record(mm);
+	u64 seen = 0;
 	s64 change;
 
 	if (!rec)
@@ -63,10 +65,10 @@ static __noinline int buffer_alloc(struct mm_struct *mm, struct pincap_buffer_ke
 	buf->tgid = bpf_get_current_pid_tgid() >> 32;
 	change = -buffer_forget(key);
 	if (!bpf_map_update_elem(&buffers, key, buf, BPF_NOEXIST))
-		change += buf->bytes;
+		seen = buf->bytes;
 	else
 		STAT(buffers_full);
-	return gpu_add(rec, (u64)mm, change);
+	return gpu_add(rec, (u64)mm, change + seen, seen);
 }
 
 /*
@@ -114,7 +116,7 @@ static __noinline int buffer_free_exit(struct mm_struct *mm, bool freed)
 	buf.kind = t->free_kind;
 	t->free_bytes = 0;
 	if (freed)
-		return gpu_add(rec, mm_key, -buf.bytes);
+		return gpu_add(rec, mm_key, -buf.bytes, 0);
 	key.birth = rec->birth;
 	key.file = t->free_file;
 	key.handle = t->free_handle;
@@ -125,8 +127,13 @@ static __noinline int buffer_free_exit(struct mm_struct *mm, bool freed)
 static __noinline int range_allow(struct mm_struct *mm, u64 start, u64 end)
 {
 	struct pincap_process *rec = gpu_record(mm);
+	u64 seen;
+	s64 change;
 
-	return rec ? gpu_add(rec, (u64)mm, svm_change(rec, start, end, false, 0)) : -EAGAIN;
+	if (!rec)
+		return -EAGAIN;
+	change = svm_allow(rec, start, end, &seen);
+	return gpu_add(rec, (u64)mm, change, seen);
 }
 
 /* Also for memory that was unmapped, whether or not the GPU had it. */
@@ -137,7 +144,7 @@ static __noinline int range_withdraw(struct mm_struct *mm, u64 start, u64 end)
 
 	if (!rec || !rec->svm_head)
 		return 0;
-	return gpu_add(rec, key, svm_change(rec, start, end, true, 0));
+	return gpu_add(rec, key, svm_withdraw(rec, start, end, 0), 0);
 }
 
 #endif

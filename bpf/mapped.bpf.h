@@ -105,7 +105,7 @@ static __noinline int hole(struct mm_struct *mm, struct pincap_process *rec, u64
 	found.before = w.before;
 	if (!w.next || w.next >= end)
 		return 0;
-	return gpu_add(rec, (u64)mm, svm_change(rec, start, end, true, w.before));
+	return gpu_add(rec, (u64)mm, svm_withdraw(rec, start, end, w.before), 0);
 }
 
 SEC("iter/task_vma")

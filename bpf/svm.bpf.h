@@ -20,7 +20,6 @@ struct svm_walk {
 	u64 prev; /* the range before `at`; 0: the head of the list */
 	u64 at;	  /* the range to look at; 0: the end of the list */
 	s64 delta;
-	bool withdraw;
 };
 
 static long svm_lock_step(u32 i, struct pincap_process **rec)
@@ -135,10 +134,30 @@ static long svm_cut_step(u32 i, struct svm_walk *w)
 	return 1;
 }
 
-/* Returns the change in bytes. `after`: the start of a range before the request,
- * from where to look, or 0. */
-static __noinline s64 svm_change(struct pincap_process *rec, u64 start, u64 end, bool withdraw,
-				 u64 after)
+/* Both return the change in bytes. */
+
+/* `seen`: the bytes of the request that are in the list now, new or not; 0: none were
+ * let in. */
+static __noinline s64 svm_allow(struct pincap_process *rec, u64 start, u64 end, u64 *seen)
+{
+	struct svm_walk w = { .rec = rec, .birth = rec->birth, .start = start, .end = end };
+
+	*seen = 0;
+	if (!svm_lock(rec))
+		return 0;
+	w.at = rec->svm_head;
+	bpf_loop(RANGES_MAX, svm_add_step, &w, 0);
+	if (svm_insert(&w, w.start, w.end, w.at)) {
+		w.delta += w.end - w.start;
+		*seen = end - start;
+	}
+	rec->svm += w.delta;
+	svm_unlock(rec);
+	return w.delta;
+}
+
+/* `after`: the start of a range before the request, from where to look, or 0. */
+static __noinline s64 svm_withdraw(struct pincap_process *rec, u64 start, u64 end, u64 after)
 {
 	struct svm_walk w = { .rec = rec, .birth = rec->birth, .start = start, .end = end };
 	struct pincap_range *r;
@@ -148,13 +167,7 @@ static __noinline s64 svm_change(struct pincap_process *rec, u64 start, u64 end,
 	r = after && after < start ? svm_find(w.birth, after) : NULL;
 	w.prev = r ? after : 0;
 	w.at = r ? r->next : rec->svm_head;
-	if (withdraw) {
-		bpf_loop(RANGES_MAX, svm_cut_step, &w, 0);
-	} else {
-		bpf_loop(RANGES_MAX, svm_add_step, &w, 0);
-		if (svm_insert(&w, w.start, w.end, w.at))
-			w.delta += w.end - w.start;
-	}
+	bpf_loop(RANGES_MAX, svm_cut_step, &w, 0);
 	rec->svm += w.delta;
 	svm_unlock(rec);
 	return w.delta;

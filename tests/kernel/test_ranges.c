@@ -307,6 +307,55 @@ static void lie_low(const struct cg *cg)
 	CHILD_EQUAL(current_of(cg), 48 * MIB);
 }
 
+static void allow(const void *at, size_t pages)
+{
+	struct svm a = {
+		.start = (uint64_t)at,
+		.size = pages * PAGE,
+		.op = SET_ATTR,
+		.nattr = 2,
+		.attr = { { SET_FLAGS, 2 }, { ACCESS_IN_PLACE, 0x4242 } },
+	};
+
+	CHILD_EQUAL(ioctl(m.kfd, IOC_SVM, &a), 0);
+}
+
+static void ask_and_allow(int fd, int64_t promised, const char *at, size_t pages, int64_t stays)
+{
+	CHILD_EQUAL(ask_charge(fd, (uint64_t)promised, PINCAP_DRIVER), 0);
+	allow(at, pages);
+	CHILD_EQUAL(ask_settle(fd), stays);
+}
+
+/* A range that the GPU has kept is not new when it is asked for again, and counts once:
+ * all of it, a part of it, and with more around it. */
+static void allow_again(const struct cg *cg)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	char *p = mmap(NULL, 64 * PAGE, RW, ANON, -1, 0);
+
+	m.kfd = open(device, O_RDWR | O_CLOEXEC);
+	ask_and_allow(fd, 16 * PAGE, p, 16, 0);
+	CHILD_EQUAL(current_of(cg), 16 * PAGE);
+	ask_and_allow(fd, 16 * PAGE, p, 16, 0);
+	CHILD_EQUAL(current_of(cg), 16 * PAGE);
+	ask_and_allow(fd, 4 * PAGE, p + 8 * PAGE, 4, 0);
+	CHILD_EQUAL(current_of(cg), 16 * PAGE);
+	ask_and_allow(fd, 16 * PAGE, p + 8 * PAGE, 16, 0);
+	CHILD_EQUAL(current_of(cg), 24 * PAGE);
+	/* No more than the request: the rest is still promised. */
+	ask_and_allow(fd, 16 * PAGE, p, 4, 12 * PAGE);
+	CHILD_EQUAL(current_of(cg), 36 * PAGE);
+	CHILD_EQUAL(ask_uncharge(fd, 12 * PAGE), 0);
+	CHILD_EQUAL(munmap(p, 64 * PAGE), 0);
+	CHILD_EQUAL(current_of(cg), 0);
+	/* Nor more than what this thread has under way. */
+	ask_and_allow(fd, 4 * PAGE, mmap(p, 64 * PAGE, RW, ANON | MAP_FIXED, -1, 0), 16, 0);
+	CHILD_EQUAL(current_of(cg), 16 * PAGE);
+	allow(p, 16);
+	CHILD_EQUAL(current_of(cg), 16 * PAGE);
+}
+
 static void promises_and_pins(void **state)
 {
 	struct cg cg;
@@ -315,35 +364,62 @@ static void promises_and_pins(void **state)
 	cg_make(&cg, NULL, "promises");
 	child_run(&cg, lie_low, &cg);
 	map_wait(&cg, 0, 0);
+	child_run(&cg, allow_again, &cg);
+	map_wait(&cg, 0, 0);
 }
 
 #define MIXERS 8
+
+#define MIXED_PAGES 16
+
+/* Seen by the driver's own words, seen in locked_vm, and not seen at all. */
+static void mix_buffer(int fd, int64_t bytes)
+{
+	uint64_t handle;
+
+	CHILD_EQUAL(ask_charge(fd, bytes, PINCAP_DRIVER), 0);
+	handle = alloc_gtt(bytes);
+	CHILD_EQUAL(ask_settle(fd), 0);
+	CHILD_EQUAL(ioctl(m.kfd, IOC_FREE, &handle), 0);
+}
+
+static void mix_lock(int fd, const char *at, int64_t bytes)
+{
+	CHILD_EQUAL(ask_charge(fd, bytes, PINCAP_LOCK), 0);
+	CHILD_EQUAL(mlock2(at, bytes, MLOCK_ONFAULT), 0);
+	CHILD_EQUAL(ask_settle(fd), 0);
+	CHILD_EQUAL(munlock(at, bytes), 0);
+}
+
+static void mix_unseen(int fd, int64_t bytes)
+{
+	CHILD_EQUAL(ask_charge(fd, bytes, PINCAP_DRIVER), 0);
+	CHILD_EQUAL(ask_settle(fd), bytes);
+	CHILD_EQUAL(ask_uncharge(fd, bytes), 0);
+}
 
 static void *mix(void *arg)
 {
 	unsigned int seed = (unsigned int)(uintptr_t)arg;
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	char *own = mmap(NULL, MIXED_PAGES * PAGE, RW, ANON, -1, 0);
 
+	CHILD_EQUAL(own != MAP_FAILED, 1);
 	for (int i = 0; i < 3000; i++) {
-		int64_t bytes = (int64_t)(1 + rand_r(&seed) % 16) * (int64_t)PAGE;
-		uint64_t handle = 0;
-		int64_t stays;
+		int64_t bytes = (int64_t)(1 + rand_r(&seed) % MIXED_PAGES) * (int64_t)PAGE;
 
-		CHILD_EQUAL(ask_charge(fd, bytes, PINCAP_DRIVER), 0);
-		if (i % 2)
-			handle = alloc_gtt(bytes);
-		stays = ask_settle(fd);
-		CHILD_EQUAL(stays, i % 2 ? 0 : bytes);
-		if (i % 2)
-			CHILD_EQUAL(ioctl(m.kfd, IOC_FREE, &handle), 0);
+		if (i % 3 == 0)
+			mix_buffer(fd, bytes);
+		else if (i % 3 == 1)
+			mix_lock(fd, own, bytes);
 		else
-			CHILD_EQUAL(ask_uncharge(fd, bytes), 0);
+			mix_unseen(fd, bytes);
 	}
 	return NULL;
 }
 
-/* Threads whose driver shows its pins and threads whose driver does not, at full
- * speed on one address space, with handles used again at once. */
+/* Threads that mix all kinds at full speed on one address space, with handles used
+ * again at once. */
 static void mix_kinds(const struct cg *cg)
 {
 	pthread_t threads[MIXERS];
@@ -395,19 +471,6 @@ static void wait_driver(size_t pages)
 static void pincap_sweep(void)
 {
 	CHILD_EQUAL(system("${PINCAP:-build/pincap} stat / >/dev/null"), 0);
-}
-
-static void allow(const void *at, size_t pages)
-{
-	struct svm a = {
-		.start = (uint64_t)at,
-		.size = pages * PAGE,
-		.op = SET_ATTR,
-		.nattr = 2,
-		.attr = { { SET_FLAGS, 2 }, { ACCESS_IN_PLACE, 0x4242 } },
-	};
-
-	CHILD_EQUAL(ioctl(m.kfd, IOC_SVM, &a), 0);
 }
 
 /* At once: the system call says it. */
