@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <cmocka.h>
 
 #include "tests/kernel/ask.h"
@@ -44,6 +45,32 @@ static void driver_stays(void **state)
 	actor_must(&p, 0, "uncharge 4096");
 	assert_usage(&cg, 0, 0);
 	actor_exit(&p);
+}
+
+static void ask_in_vain(struct actor *p, const struct cg *cg)
+{
+	actor_must(p, 0, "charge %lld %d", 64 * MIB, PINCAP_DRIVER);
+	actor_must(p, 67108864, "settle");
+	assert_usage_held(cg, 0, 0, 67108864);
+	actor_must(p, 0, "settle");
+	assert_usage_held(cg, 0, 0, 67108864);
+}
+
+/* What the kernel does not see counts until it is given back, or its process ends. */
+static void driver_in_vain(void **state)
+{
+	struct actor p;
+	struct cg cg;
+
+	(void)state;
+	cg_make(&cg, NULL, "vain");
+	actor_start(&p, &cg, false);
+	ask_in_vain(&p, &cg);
+	actor_must(&p, 0, "uncharge %lld", 64 * MIB);
+	assert_usage(&cg, 0, 0);
+	ask_in_vain(&p, &cg);
+	actor_exit(&p);
+	assert_usage(&cg, 0, 0);
 }
 
 /* A lock's promise lasts until the kernel shows it, or until it is settled. */
@@ -171,6 +198,55 @@ static void thread_gone(void **state)
 	assert_usage(&cg, 0, 0);
 }
 
+/* Part of its promise was fulfilled: that part stays, as pages. */
+static void *lock_and_leave(void *arg)
+{
+	char *p = arg;
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	CHILD_EQUAL(ask_charge(fd, 8 * MIB, PINCAP_LOCK), 0);
+	CHILD_EQUAL(ask_charge(fd, 2 * MIB, PINCAP_DRIVER), 0);
+	CHILD_EQUAL(mlock2(p, 5 * MIB, MLOCK_ONFAULT), 0);
+	CHILD_EQUAL(held_now(fd), 5 * MIB);
+	close(fd);
+	syscall(SYS_exit, 0);
+	return NULL;
+}
+
+static void check_half_done(const struct cg *cg)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	char *p = mmap(NULL, 8 * MIB, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct pincap_cgroup m;
+	struct deadline d;
+	pthread_t thread;
+
+	for (int i = 0; i < 50; i++) {
+		CHILD_EQUAL(pthread_create(&thread, NULL, lock_and_leave, p), 0);
+		pthread_join(thread, NULL);
+		d = deadline_in(2000);
+		while (held_now(fd) && deadline_open(&d))
+			;
+		map_cgroup(cg, &m);
+		CHILD_EQUAL(m.held, 0);
+		CHILD_EQUAL(m.in_flight, 0);
+		CHILD_EQUAL(m.locked, 5 * MIB);
+		CHILD_EQUAL(m.current, 5 * MIB);
+		CHILD_EQUAL(munlock(p, 8 * MIB), 0);
+	}
+	CHILD_EQUAL(ask_settle(fd), 0);
+}
+
+static void thread_gone_half_done(void **state)
+{
+	struct cg cg;
+
+	(void)state;
+	cg_make(&cg, NULL, "half");
+	child_run(&cg, check_half_done, &cg);
+	assert_usage(&cg, 0, 0);
+}
+
 static void program_gone(void **state)
 {
 	struct actor p;
@@ -240,7 +316,8 @@ static void process_gone(void **state)
 	}
 
 static const struct CMUnitTest tests[] = {
-	TEST(driver_stays), TEST(lock_is_consumed),	 TEST(neighbours),   TEST(thread_gone),
+	TEST(driver_stays), TEST(driver_in_vain),	 TEST(lock_is_consumed),
+	TEST(neighbours),   TEST(thread_gone),		 TEST(thread_gone_half_done),
 	TEST(program_gone), TEST(exec_leaves_no_thread), TEST(process_gone),
 };
 
