@@ -165,10 +165,6 @@ static void take(const struct step *s)
 static void by_int80(void **state)
 {
 	(void)state;
-	if (!has_entry()) {
-		print_message("# this kernel has no 32-bit entry\n");
-		skip();
-	}
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
 		struct step s = { .fn = ways[i].fn };
 		struct cg cg;
@@ -195,4 +191,13 @@ static void by_int80(void **state)
 
 static const struct CMUnitTest tests[] = { cmocka_unit_test_teardown(by_int80, test_teardown) };
 
-HARNESS_MAIN(tests)
+/* cmocka's own skip() says "not ok", without a reason. */
+int main(int argc, char **argv)
+{
+	if (!has_entry()) {
+		puts("1..1\nok 1 - by_int80 # SKIP this kernel has no 32-bit entry");
+		return 0;
+	}
+	harness_init(argc, argv);
+	return cmocka_run_group_tests(tests, harness_setup, harness_teardown);
+}
