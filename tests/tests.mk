@@ -25,7 +25,7 @@ $(T)/loader: LIBS = -lamdhip64 -ljansson
 
 # ---- unit tests: cmocka, no kernel side ----
 
-UNIT_TESTS := size decide hostmem cgroup notify scopes preload_text smaps attribution
+UNIT_TESTS := size decide hostmem cgroup notify scopes preload_text smaps attribution shmlock
 UNIT_OBJS := $(patsubst %.c,$(O)/%.o,$(COMMON_SRCS) userspace/control/decide.c \
 	userspace/control/peer.c userspace/control/scope.c) \
 	$(patsubst %.c,$(O)/%.o,$(wildcard userspace/control/notify*.c)) \

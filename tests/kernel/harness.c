@@ -165,6 +165,19 @@ static struct usage usage_of(const json_t *object)
 	return u;
 }
 
+int64_t stat_number(const char *name)
+{
+	char line[512];
+	int64_t number;
+	json_t *root;
+
+	snprintf(line, sizeof(line), "%s stat --json", env_or("PINCAP", "build/pincap"));
+	root = json_of(line);
+	number = field(root, name);
+	json_decref(root);
+	return number;
+}
+
 struct usage usage_by_stat(const struct cg *cg)
 {
 	char line[1200];

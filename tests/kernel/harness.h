@@ -54,6 +54,9 @@ struct usage usage_by_stat(const struct cg *cg);
 struct usage usage_by_bpftool(const struct cg *cg);
 struct usage usage_by_proc(const struct cg *cg);
 
+/* A number beside the cgroups in `pincap stat --json`. */
+int64_t stat_number(const char *name);
+
 /* What usage_by_proc() adds up: the processes of a cgroup and below that have an
  * address space, by a thread that still has it. */
 struct proc_mm {

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/shm.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -250,6 +251,58 @@ static void t19_root_over(void **state)
 	assert_usage(&cg, 0, 0);
 }
 
+/* (b): the three ways to lock under an RLIMIT_MEMLOCK of 4 MiB, one after the other. */
+static void lock_three_ways(const struct stage *s, uid_t uid, int shmid)
+{
+	const struct rlimit four = { 4 * MIB, 4 * MIB };
+	char *at = mmap(NULL, 8 * MIB, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int ring;
+
+	if (at == MAP_FAILED || setrlimit(RLIMIT_MEMLOCK, &four) || setresuid(uid, uid, uid))
+		_exit(1);
+	ring = ring_make();
+	if (mlock(at, 4 * MIB) || ring < 0 || ring_register(ring, at + 4 * MIB, 3 * MIB) ||
+	    shmctl(shmid, SHM_LOCK, NULL))
+		_exit(2);
+	stage_point(s, 1);
+	_exit(0);
+}
+
+static void t19b_three_ways(void **state)
+{
+	const uid_t uid = 60000 + (uid_t)getpid() % 5000; /* whose account nobody else uses */
+	const int64_t before = stat_number("shm_locked");
+	struct shmid_ds ds;
+	struct stage s;
+	struct cg cg;
+	void *segment;
+	int shmid;
+	pid_t pid;
+
+	(void)state;
+	cg_make(&cg, NULL, "t19b");
+	shmid = shmget(IPC_PRIVATE, 3 * MIB, IPC_CREAT | 0600);
+	segment = shmat(shmid, NULL, 0);
+	assert_true(segment != (void *)-1 && !shmctl(shmid, IPC_STAT, &ds));
+	ds.shm_perm.uid = uid;
+	assert_int_equal(shmctl(shmid, IPC_SET, &ds), 0);
+	assert_int_equal(shmctl(shmid, IPC_RMID, NULL), 0); /* with whoever is attached last */
+	stage_make(&s);
+	pid = cg_fork(&cg);
+	if (!pid)
+		lock_three_ways(&s, uid, shmid);
+	assert_int_equal(stage_hear(&s), 1);
+	assert_usage(&cg, 4194304, 3145728);
+	assert_int_equal(stat_number("shm_locked") - before, 3145728);
+	assert_explained(&cg, "shm locked      3.0 MiB");
+	stage_go(&s);
+	assert_int_equal(reap(pid), 0);
+	stage_close(&s);
+	assert_int_equal(shmdt(segment), 0);
+	assert_usage(&cg, 0, 0);
+	assert_int_equal(stat_number("shm_locked"), before);
+}
+
 static void t24_parent_over(void **state)
 {
 	struct cg parent, g[2];
@@ -288,7 +341,8 @@ static void t24_parent_over(void **state)
 
 static const struct CMUnitTest tests[] = {
 	TEST(t13_exact),	 TEST(t13b_real_size), TEST(t14_the_other_grows),
-	TEST(t15_burst_unasked), TEST(t19_root_over),  TEST(t24_parent_over),
+	TEST(t15_burst_unasked), TEST(t19_root_over),  TEST(t19b_three_ways),
+	TEST(t24_parent_over),
 };
 
 HARNESS_MAIN(tests)

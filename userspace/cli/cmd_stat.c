@@ -10,6 +10,7 @@
 #include "userspace/common/cgroup.h"
 #include "userspace/common/hostpins.h"
 #include "userspace/common/log.h"
+#include "userspace/common/shmlock.h"
 #include "userspace/common/size.h"
 #include "userspace/control/kernel.h"
 #include "userspace/control/losses.h"
@@ -30,6 +31,7 @@ struct stat_args {
 	size_t n_rows;
 	uint64_t pinned_bytes;	     /* over all processes */
 	uint64_t unattributed_bytes; /* what the machine has pinned beyond that */
+	uint64_t shm_locked_bytes;   /* by SHM_LOCK, in no cgroup's count */
 	struct attribution attribution;
 };
 
@@ -133,6 +135,14 @@ static void find_unattributed(struct stat_args *a, struct kernel *k)
 	a->unattributed_bytes = host > a->pinned_bytes ? host - a->pinned_bytes : 0;
 }
 
+static uint64_t sum_shm_locked(void)
+{
+	_cleanup_free_ struct shmlock_segment *list = NULL;
+	int n = shmlock_read(&list);
+
+	return n > 0 ? shmlock_sum(list, n) : 0;
+}
+
 static int by_path(const void *a, const void *b)
 {
 	return strcmp(((const struct row *)a)->cgpath, ((const struct row *)b)->cgpath);
@@ -212,11 +222,12 @@ static int print_json(const struct stat_args *a, const struct pincap_stats *st)
 
 	for (size_t i = 0; i < a->n_rows; i++)
 		err |= json_array_append_new(list, row_json(&a->rows[i]));
-	root = json_pack("{s:i, s:s, s:s, s:o, s:I, s:b, s:o, s:o}", "version", STAT_VERSION,
+	root = json_pack("{s:i, s:s, s:s, s:o, s:I, s:I, s:b, s:o, s:o}", "version", STAT_VERSION,
 			 "trigger", kernel_trigger(), "gpu_trigger", kernel_gpu_trigger(),
 			 "cgroups", list, "unattributed", (json_int_t)a->unattributed_bytes,
-			 "cannot_attribute", attribution_fails(&a->attribution), "kernel",
-			 stats_json(st), "incomplete", losses_json(st));
+			 "shm_locked", (json_int_t)a->shm_locked_bytes, "cannot_attribute",
+			 attribution_fails(&a->attribution), "kernel", stats_json(st), "incomplete",
+			 losses_json(st));
 	if (!root || err || json_dumpf(root, stdout, JSON_INDENT(2)))
 		err = log_ret(-ENOMEM, "write JSON");
 	else
@@ -254,6 +265,10 @@ static void print_table(const struct stat_args *a)
 	if (a->unattributed_bytes)
 		printf("unattributed: %s pinned by no process that shows it\n",
 		       size_format(a->unattributed_bytes, b[0]));
+	if (a->shm_locked_bytes)
+		printf("shm locked: %s by SHM_LOCK, which the kernel charges to a user and to no "
+		       "cgroup\n",
+		       size_format(a->shm_locked_bytes, b[0]));
 	printf("%10s %10s %10s %10s %10s %10s %10s %8s  %-9s  %s\n", "CURRENT", "LOCKED", "PINNED",
 	       "GPU", "HELD", "LIMIT", "PEAK", "REFUSED", "STATE", "CGROUP");
 	for (size_t i = 0; i < a->n_rows; i++) {
@@ -302,6 +317,7 @@ static int show(struct stat_args *a, struct kernel *k)
 	if (err)
 		return err;
 	find_unattributed(a, k);
+	a->shm_locked_bytes = sum_shm_locked();
 	warn_losses(&st);
 	if (a->json)
 		return print_json(a, &st);

@@ -5,6 +5,7 @@
 #include "userspace/cli/explain_process.h"
 #include "userspace/cli/holdings.h"
 #include "userspace/common/log.h"
+#include "userspace/common/shmlock.h"
 #include "userspace/common/size.h"
 
 #define MAX_SIZES   12 /* lines of one process */
@@ -109,6 +110,30 @@ static void print_rest(const struct holdings *h)
 		       size_format(h->waste_most, c));
 }
 
+static bool is_attached(const struct smaps_mapping *maps, int n, int shmid)
+{
+	for (int i = 0; i < n; i++) /* a segment's inode number is its id */
+		if (maps[i].class == SMAPS_SHMEM && maps[i].inode == (uint64_t)shmid)
+			return true;
+	return false;
+}
+
+/* SHM_LOCK is in none of the classes, so it is said apart. */
+static void print_shm_locked(const struct smaps_mapping *maps, int n)
+{
+	_cleanup_free_ struct shmlock_segment *list = NULL;
+	char a[SIZE_FORMAT_BYTES];
+	uint64_t bytes = 0;
+	int segments = shmlock_read(&list);
+
+	for (int i = 0; i < segments; i++)
+		if (is_attached(maps, n, list[i].shmid))
+			bytes += list[i].bytes;
+	if (bytes)
+		printf("  shm locked      %s by SHM_LOCK, in no sum: the kernel charges a user\n",
+		       size_format(bytes, a));
+}
+
 static uint64_t locked_in(const struct holdings *h, const struct spans *s)
 {
 	uint64_t bytes = 0;
@@ -177,6 +202,17 @@ static int print_overlap(const struct holdings *list, size_t n)
 	return err;
 }
 
+static int explain_nothing(pid_t pid)
+{
+	_cleanup_free_ struct smaps_mapping *maps = NULL;
+	int n = smaps_read(pid, &maps);
+
+	printf("%8d holds nothing\n", (int)pid);
+	if (n > 0)
+		print_shm_locked(maps, n);
+	return 0;
+}
+
 struct search {
 	struct pincap_process p;
 	bool found;
@@ -199,10 +235,8 @@ int explain_process(struct kernel *k, pid_t pid)
 	_cleanup_(holdings_done) struct holdings h = { 0 };
 	int err = kernel_each_process(k, on_process, &s);
 
-	if (err >= 0 && !s.found) {
-		printf("%8d holds nothing\n", (int)pid);
-		return 0;
-	}
+	if (err >= 0 && !s.found)
+		return explain_nothing(pid);
 	err = err < 0 ? err : holdings_read(k, &s.p, &h);
 	if (err)
 		return log_ret(err, "look into process %d", (int)pid);
@@ -211,6 +245,7 @@ int explain_process(struct kernel *k, pid_t pid)
 	print_classes(&h);
 	print_groups(&h);
 	print_rest(&h);
+	print_shm_locked(h.maps, h.n_maps);
 	err = print_overlap(&h, 1);
 	return err ? log_ret(err, "look into process %d", (int)pid) : 0;
 }
@@ -248,6 +283,7 @@ static int print_all(const struct holdings *list, size_t n)
 		print_totals(&list[i].p);
 		print_classes(&list[i]);
 		print_rest(&list[i]);
+		print_shm_locked(list[i].maps, list[i].n_maps);
 	}
 	err = print_largest(list, n);
 	if (err || !n)
