@@ -40,6 +40,9 @@ override LDFLAGS := -Wl,-z,relro,-z,now $(LDFLAGS)
 BPF_CFLAGS := -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -Ibpf -Wall -Wextra \
 	-Wno-unused-parameter -Werror $(if $(MULTIARCH),-idirafter /usr/include/$(MULTIARCH))
 
+# One of the names in tests/mutants.sh: a kernel side with that error in it.
+BPF_CFLAGS += $(addprefix -DMUTANT_,$(MUTANT))
+
 # Lazily, so that `make deps` works before there is a pkg-config.
 CLI_LIBS = $(shell $(PKG_CONFIG) --libs libbpf libcgroup jansson libsystemd)
 CONFIG_LIBS = $(shell $(PKG_CONFIG) --libs libcyaml yaml-0.1 libcgroup)

@@ -13,6 +13,12 @@
 
 #include "gate.bpf.h"
 
+/* What tests/mutants.sh breaks on purpose, to see that a test finds it. */
+#ifdef MUTANT_NO_LOCK
+#define bpf_spin_lock(lock)   ((void)(lock))
+#define bpf_spin_unlock(lock) ((void)(lock))
+#endif
+
 struct amounts {
 	s64 locked;
 	s64 pinned;
@@ -370,6 +376,9 @@ static __noinline int sync_record(struct mm_struct *mm, struct pincap_process *r
 			return 0; /* the owner is gone: exit_mmap or a new owner's sync follows */
 		if (cgroup_ensure(cgrp))
 			return -EAGAIN;
+#ifdef MUTANT_APART
+		old_cgid = READ_ONCE(rec->cgroup_id);
+#endif
 
 		bpf_spin_lock(&rec->lock);
 		if (rec->mm != (u64)mm || !READ_ONCE(mm->mm_users.counter)) {
@@ -380,7 +389,9 @@ static __noinline int sync_record(struct mm_struct *mm, struct pincap_process *r
 			bpf_spin_unlock(&rec->lock);
 			continue;
 		}
+#ifndef MUTANT_APART
 		old_cgid = rec->cgroup_id;
+#endif
 		old.locked = rec->locked;
 		old.pinned = rec->pinned;
 		old.gpu = rec->gpu;

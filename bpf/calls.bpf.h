@@ -34,7 +34,11 @@ SEC("tp_btf/mmap_lock_released")
 int BPF_PROG(mm_unlocked, struct mm_struct *mm, bool write)
 {
 	if (!READ_ONCE(mm->mm_users.counter))
+#ifndef MUTANT_EXIT_ONLY
 		release_mm((u64)mm);
+#else
+		return 0;
+#endif
 	else if (write || was_lowered(mm))
 		observe(mm, SYNC_LOCK_HELD);
 	return 0;

@@ -146,6 +146,7 @@ CHECKS = $(foreach t,$(UNIT_TESTS) $(CONFIG_TESTS),unit-$(t)=$(T)/test_$(t)) \
 	'transparent=tests/lib/test_transparent.sh $(O) .' \
 	$(foreach t,$(KERNEL_TESTS),'kernel-$(t)=$(T)/kernel/test_$(t)') \
 	$(foreach t,$(E2E_TESTS),'e2e-$(t)=T=$(TABS) bats --formatter tap tests/e2e/$(t).bats') \
+	'mutants=tests/mutants.sh $(O)' \
 	'static=tests/static.sh $(O)' \
 	$(foreach k,6.1 $(VM_NEW),'vm-$(k)=O=$(O) LIMIT=400 tests/vm/check.sh $(k) $(VM_QUICK)')
 VM_CHECKS = $(foreach k,$(or $(KERNEL),$(VM_KERNELS)),'vm-$(k)=O=$(O) tests/vm/check.sh $(k) $(ONLY)')
