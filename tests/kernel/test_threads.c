@@ -43,7 +43,7 @@
 struct play {
 	struct stage stage;
 	const struct cg *sibling_cg;
-	bool leader_ends;
+	atomic_bool leader_ends;
 	atomic_bool stop;
 	atomic_int sibling;
 	atomic_uint threads;
@@ -115,12 +115,12 @@ static void run_process(struct play *play)
 	if (clone(sibling_main, stack + sizeof(stack), CLONE_VM | SIGCHLD, play) < 0)
 		_exit(1);
 	CHILD_EQUAL(pthread_create(&thread, NULL, conduct, play), 0);
-	if (play->leader_ends)
-		pthread_exit(NULL);
-	pthread_join(thread, NULL);
+	while (!atomic_load(&play->leader_ends))
+		usleep(1000);
+	pthread_exit(NULL);
 }
 
-static void open_scene(struct scene *s, bool leader_ends)
+static void open_scene(struct scene *s)
 {
 	cg_make(&s->top, NULL, "threads");
 	cg_make(&s->a, &s->top, "a");
@@ -130,7 +130,6 @@ static void open_scene(struct scene *s, bool leader_ends)
 	s->play = mmap(NULL, sizeof(*s->play), RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_true(s->play != MAP_FAILED);
 	s->play->sibling_cg = &s->c;
-	s->play->leader_ends = leader_ends;
 	stage_make(&s->play->stage);
 	s->pid = cg_fork(&s->a);
 	if (!s->pid)
@@ -158,12 +157,15 @@ static unsigned int round_ms(void)
 	return (seconds > 0 ? seconds : 30) * 1000 / ROUNDS;
 }
 
-/* Full speed while it migrates, then a stop. Ends in b. */
-static void play_round(struct scene *s, bool sibling_too)
+/* Full speed while it migrates, and its leader ends half-way if it is to; then a stop.
+ * Ends in b. */
+static void play_round(struct scene *s, bool sibling_too, bool leader_ends)
 {
-	struct deadline d = deadline_in(round_ms());
+	struct deadline d = deadline_in(round_ms()), half = deadline_in(round_ms() / 2);
 
 	do {
+		if (leader_ends && !deadline_open(&half))
+			atomic_store(&s->play->leader_ends, true);
 		cg_move(&s->a, s->pid);
 		if (sibling_too)
 			cg_move(s->moves & 1 ? &s->c : &s->d, s->play->sibling);
@@ -194,11 +196,11 @@ static void leader_stays(void **state)
 	struct scene s = { .moves = 0 };
 
 	(void)state;
-	open_scene(&s, false);
+	open_scene(&s);
 	for (int i = 0; i < ROUNDS; i++) {
 		int64_t locked;
 
-		play_round(&s, i & 1);
+		play_round(&s, i & 1, false);
 		locked = locked_by_proc(&s);
 		map_wait(&s.b, locked, 0);
 		map_wait(&s.top, locked, 0);
@@ -234,9 +236,14 @@ static void leader_ends(void **state)
 	struct scene s = { .moves = 0 };
 
 	(void)state;
-	open_scene(&s, true);
+	open_scene(&s);
 	for (int i = 0; i < ROUNDS; i++) {
-		play_round(&s, false);
+		play_round(&s, false, i == ROUNDS / 2);
+		if (i < ROUNDS / 2) {
+			assert_owner(&s, &s.b);
+			resume(&s);
+			continue;
+		}
 		assert_owner(&s, &s.c);
 		cg_move(&s.d, s.play->sibling);
 		map_wait(&s.d, locked_by_proc(&s), 0); /* told by the move */
