@@ -15,6 +15,7 @@
 #include <jansson.h>
 
 #include "tests/kernel/harness.h"
+#include "tests/kernel/sampler.h"
 
 #define PIN_MAPS  "/sys/fs/bpf/pincap/maps"
 #define SETTLE_MS 2000
@@ -106,6 +107,7 @@ int test_teardown(void **state)
 
 	(void)state;
 	seen_min = seen_max = 0;
+	sampler_stop();
 	if (scratch_done())
 		return -1;
 	if (lowest >= 0 && highest <= HUGE_SUM)

@@ -88,8 +88,10 @@ bool map_process(const struct cg *cg, struct pincap_process *ret); /* any that i
 int map_count(const char *name);
 /* Records whose process is gone, reaped and all. */
 int map_count_dead(void);
+int64_t map_memlock(const char *name); /* bytes that the kernel says it takes */
 /* Waits up to 2 s for `current` and `held`; fails. */
 void map_wait(const struct cg *cg, int64_t current, int64_t held);
+void map_wait_within(const struct cg *cg, int64_t current, int64_t held, unsigned int ms);
 
 /* Remember a value for the verdict of test_teardown(). */
 void usage_note(const struct usage *u);

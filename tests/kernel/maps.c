@@ -112,9 +112,9 @@ int map_count_dead(void)
 	return n;
 }
 
-void map_wait(const struct cg *cg, int64_t current, int64_t held)
+void map_wait_within(const struct cg *cg, int64_t current, int64_t held, unsigned int ms)
 {
-	struct deadline d = deadline_in(2000);
+	struct deadline d = deadline_in(ms);
 	struct pincap_cgroup m;
 
 	do {
@@ -122,8 +122,32 @@ void map_wait(const struct cg *cg, int64_t current, int64_t held)
 	} while ((m.current != current || m.held != held) && deadline_open(&d));
 	if (m.current == current && m.held == held)
 		return;
-	fail_msg("'%s': current %" PRId64 ", held %" PRId64 "; expected %" PRId64 ", %" PRId64,
-		 cg->dir, (int64_t)m.current, (int64_t)m.held, current, held);
+	fail_msg("'%s': current %" PRId64 ", held %" PRId64 "; expected %" PRId64 ", %" PRId64
+		 " within %u ms",
+		 cg->dir, (int64_t)m.current, (int64_t)m.held, current, held, ms);
+}
+
+void map_wait(const struct cg *cg, int64_t current, int64_t held)
+{
+	map_wait_within(cg, current, held, 2000);
+}
+
+/* What the kernel says the map takes, whatever is in it. */
+int64_t map_memlock(const char *name)
+{
+	long long bytes = -1;
+	char line[128];
+	FILE *f;
+
+	snprintf(line, sizeof(line), "/proc/self/fdinfo/%d", map_fd(name));
+	f = fopen(line, "re");
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "memlock: %lld", &bytes) == 1)
+			break;
+	fclose(f);
+	assert_true(bytes > 0);
+	return bytes;
 }
 
 /* Likewise: all entries of a map, whatever their keys are. */

@@ -24,6 +24,7 @@
 
 #include "tests/kernel/ask.h"
 #include "tests/kernel/harness.h"
+#include "tests/kernel/sampler.h"
 
 #define PROCESSES   8
 #define THREADS	    8
@@ -44,59 +45,6 @@ struct race {
 	int leave[2];
 	int done[2]; /* one byte of each process */
 };
-
-struct sampler {
-	pthread_t thread;
-	int fd;
-	uint64_t cgid;
-	int64_t lowest, highest;
-	unsigned int samples;
-	bool running;
-	atomic_bool stop;
-};
-
-static struct sampler sampler;
-
-static void *sample(void *arg)
-{
-	const struct timespec moment = { .tv_nsec = 1000000 };
-	struct sampler *s = arg;
-	struct pincap_cgroup m;
-
-	while (!atomic_load(&s->stop)) {
-		if (!bpf_map_lookup_elem(s->fd, &s->cgid, &m)) {
-			s->lowest = m.current < s->lowest ? m.current : s->lowest;
-			s->highest = m.current > s->highest ? m.current : s->highest;
-			s->samples++;
-		}
-		nanosleep(&moment, NULL);
-	}
-	return NULL;
-}
-
-static void sampler_start(const struct cg *cg)
-{
-	struct sampler *s = &sampler;
-
-	*s = (struct sampler){ .fd = map_fd("cgroups"), .cgid = cg->id };
-	assert_int_equal(pthread_create(&s->thread, NULL, sample, s), 0);
-	s->running = true;
-}
-
-static void sampler_stop(void)
-{
-	if (!sampler.running)
-		return;
-	atomic_store(&sampler.stop, true);
-	pthread_join(sampler.thread, NULL);
-	sampler.running = false;
-}
-
-static int race_teardown(void **state)
-{
-	sampler_stop();
-	return test_teardown(state);
-}
 
 static void wait_gate(const int *gate)
 {
@@ -187,6 +135,7 @@ static void wait_done(struct race *r)
 
 static void check_full(const struct cg *cg, const struct race *r)
 {
+	const struct sampler_seen seen = sampler_seen();
 	bool locks = r->kind == PINCAP_LOCK;
 	struct pincap_cgroup m;
 
@@ -199,8 +148,8 @@ static void check_full(const struct cg *cg, const struct race *r)
 	assert_int_equal(m.peak, LIMIT);
 	assert_int_equal(m.locked, locks ? LIMIT : 0);
 	assert_int_equal(m.held, locks ? 0 : LIMIT);
-	if (sampler.lowest < 0 || sampler.highest > LIMIT)
-		fail_msg("sampled from %" PRId64 " to %" PRId64, sampler.lowest, sampler.highest);
+	if (seen.lowest < 0 || seen.highest > LIMIT)
+		fail_msg("sampled from %" PRId64 " to %" PRId64, seen.lowest, seen.highest);
 }
 
 static void repeat(const struct cg *cg, struct race *r)
@@ -231,6 +180,7 @@ static void repeat(const struct cg *cg, struct race *r)
 static void all_at_once(uint32_t kind)
 {
 	struct race *r = shared_race(kind);
+	struct sampler_seen seen;
 	struct cg cg;
 
 	cg_make(&cg, NULL, "race");
@@ -239,8 +189,9 @@ static void all_at_once(uint32_t kind)
 	for (int i = REPETITIONS; i > 0; i--)
 		repeat(&cg, r);
 	sampler_stop();
-	if (sampler.highest < LIMIT)
-		fail_msg("%u samples never met a full budget", sampler.samples);
+	seen = sampler_seen();
+	if (seen.highest < LIMIT)
+		fail_msg("%u samples never met a full budget", seen.samples);
 	munmap(r, sizeof(*r));
 	assert_usage(&cg, 0, 0);
 }
@@ -301,6 +252,7 @@ static void no_false_refusal(void **state)
 {
 	struct race *r = shared_race(PINCAP_DRIVER);
 	struct cg top, middle, leaf;
+	struct sampler_seen seen;
 	struct pincap_cgroup m;
 	pid_t pid;
 
@@ -319,7 +271,8 @@ static void no_false_refusal(void **state)
 	sampler_stop();
 	if (r->wrong)
 		fail_msg("%u wrong answers, the last %d", r->wrong, r->last_wrong);
-	assert_true(sampler.lowest >= 0 && sampler.highest <= 16 * MIB);
+	seen = sampler_seen();
+	assert_true(seen.lowest >= 0 && seen.highest <= 16 * MIB);
 	assert_true(map_cgroup(&leaf, &m));
 	assert_int_equal(m.peak, 16 * MIB);
 	assert_int_equal(m.refused, r->refused);
@@ -330,9 +283,9 @@ static void no_false_refusal(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	{ "driver_at_once", driver_at_once, NULL, race_teardown, NULL },
-	{ "locks_at_once", locks_at_once, NULL, race_teardown, NULL },
-	{ "no_false_refusal", no_false_refusal, NULL, race_teardown, NULL },
+	{ "driver_at_once", driver_at_once, NULL, test_teardown, NULL },
+	{ "locks_at_once", locks_at_once, NULL, test_teardown, NULL },
+	{ "no_false_refusal", no_false_refusal, NULL, test_teardown, NULL },
 };
 
 HARNESS_MAIN(tests)
