@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Ten thousand cgroups, each with a process that locks a page and ends: the maps are
- * as full afterwards as they were before, and nothing was lost on the way.
+ * as full afterwards as they were before, take the same memory, keep no removed cgroup
+ * alive in the kernel, and nothing was lost on the way.
  *
  * Environment: PINCAP_TEST_CHURN is their number.
  */
@@ -58,6 +59,37 @@ static struct counts counts_now(void)
 				map_count("threads") };
 }
 
+static int64_t memlock_now(void)
+{
+	return map_memlock("cgroups") + map_memlock("processes") + map_memlock("threads");
+}
+
+/* Removed cgroups that the kernel cannot free yet, because somebody refers to them. */
+static long long dying_below(const struct cg *cg)
+{
+	long long n = -1;
+	char line[600];
+	FILE *f;
+
+	snprintf(line, sizeof(line), "%s/cgroup.stat", cg->dir);
+	f = fopen(line, "re");
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "nr_dying_descendants %lld", &n) == 1)
+			break;
+	fclose(f);
+	return n;
+}
+
+static void assert_none_dying(const struct cg *cg)
+{
+	struct deadline d = deadline_in(10000); /* the kernel frees them when it finds time */
+
+	while (dying_below(cg) && deadline_open(&d))
+		;
+	assert_int_equal(dying_below(cg), 0);
+}
+
 /* What `pincap stat -K` calls *_full, all together. */
 static uint64_t sum_full(void)
 {
@@ -90,6 +122,7 @@ static void short_lived(void **state)
 	struct pincap_cgroup m;
 	struct deadline d;
 	struct cg parent;
+	int64_t memlock;
 
 	(void)state;
 	cg_make(&parent, NULL, "churn");
@@ -99,6 +132,7 @@ static void short_lived(void **state)
 	usage_by_stat(&parent);
 	before = counts_now();
 	before_stats = map_stats();
+	memlock = memlock_now();
 	for (int i = 0; i < rounds; i++)
 		churn(&parent);
 	d = deadline_in(2000);
@@ -112,6 +146,8 @@ static void short_lived(void **state)
 	assert_int_equal(now.cgroups, before.cgroups);
 	assert_int_equal(now.processes, before.processes);
 	assert_int_equal(now.threads, before.threads);
+	assert_int_equal(memlock_now(), memlock);
+	assert_none_dying(&parent);
 	assert_int_equal(sum_full() - full, 0);
 	assert_int_equal(stats.cgroup_gone - before_stats.cgroup_gone, 0);
 	assert_true(map_cgroup(&parent, &m));
