@@ -3,7 +3,7 @@
  * The oracle: 16 processes do random operations in six nested cgroups; every so
  * often all stand still, and then pincap's counters equal the sum of what the kernel
  * says of each address space, for every cgroup, to the byte. oracle_world.h tells
- * what is done; meanwhile we kill, move, and make and remove a directory.
+ * what is done; meanwhile we kill, move, and make and remove directories.
  *
  * Environment: PINCAP_TEST_SEED repeats a run's decisions, PINCAP_TEST_OPS is their
  * number (200000), PINCAP_TEST_PAUSES that of the pauses (40).
@@ -27,8 +27,7 @@
 #include "tests/kernel/harness.h"
 #include "tests/kernel/oracle_rest.h"
 
-#define LEAF	 (CGROUPS - 1)
-#define MAX_OLD	 64
+#define MAX_OLD	 128
 #define ROUND_MS 60000
 #define REST_MS	 2000
 #define EVENTS	 25 /* of ours, per round */
@@ -42,6 +41,7 @@ static struct {
 	pid_t pids[WORKERS];
 	uint64_t old[MAX_OLD]; /* cgroups that are no more */
 	int n_old;
+	unsigned int inner; /* times that one went with others below it */
 	struct dice dice;
 	unsigned int births[WORKERS];
 	unsigned int operations, pauses, n_births;
@@ -106,25 +106,49 @@ static void try_move(int pid, const char *dir)
 }
 
 /* New ones come in until it is gone. */
-static void replace_leaf(void)
+static void empty_and_remove(const struct cg *cg, const char *refuge)
 {
 	struct deadline d = deadline_in(10000);
-	struct cg *leaf = &o.cgs[LEAF];
 	char path[600];
 	int pid;
 
-	snprintf(path, sizeof(path), "%s/cgroup.procs", leaf->dir);
+	snprintf(path, sizeof(path), "%s/cgroup.procs", cg->dir);
 	do {
 		FILE *f = fopen(path, "re");
 
 		while (f && fscanf(f, "%d", &pid) == 1)
-			try_move(pid, o.cgs[oracle_parent[LEAF]].dir);
+			try_move(pid, refuge);
 		if (f)
 			fclose(f);
-	} while (rmdir(leaf->dir) && deadline_open(&d));
-	o.old[o.n_old++ % MAX_OLD] = leaf->id;
-	cg_remove(leaf);
-	cg_make(leaf, &o.cgs[oracle_parent[LEAF]], names[LEAF]);
+	} while (rmdir(cg->dir) && deadline_open(&d));
+	cg_remove(cg);
+}
+
+static void remove_tree(int at, const char *refuge)
+{
+	for (int i = at + 1; i < CGROUPS; i++)
+		if (oracle_parent[i] == at)
+			remove_tree(i, refuge);
+	empty_and_remove(&o.cgs[at], refuge);
+	o.old[o.n_old++] = o.cgs[at].id;
+}
+
+static void make_tree(int at)
+{
+	cg_make(&o.cgs[at], &o.cgs[oracle_parent[at]], names[at]);
+	for (int i = at + 1; i < CGROUPS; i++)
+		if (oracle_parent[i] == at)
+			make_tree(i);
+}
+
+/* A directory goes with all that is below it, and comes again. */
+static void replace(int at)
+{
+	int before = o.n_old;
+
+	remove_tree(at, o.cgs[oracle_parent[at]].dir);
+	make_tree(at);
+	o.inner += o.n_old - before > 1;
 }
 
 static void event(void)
@@ -132,8 +156,8 @@ static void event(void)
 	int w = (int)dice_roll(&o.dice, WORKERS);
 	uint64_t what = dice_roll(&o.dice, EVENTS);
 
-	if (what < 1 && o.n_old < MAX_OLD)
-		replace_leaf();
+	if (what < 1 && o.n_old + CGROUPS < MAX_OLD)
+		replace(1 + (int)dice_roll(&o.dice, CGROUPS - 1));
 	else if (what < 6)
 		kill_and_bear(w);
 	else
@@ -294,8 +318,10 @@ static void oracle(void **state)
 	print_message("# %u operations, %u pauses, max |difference| at rest %" PRId64 " bytes\n",
 		      o.operations, o.pauses, o.worst);
 	print_message("# up to %" PRId64 " locked, %" PRId64 " pinned; %u births, %d directories "
-		      "replaced; locks exact before a sweep in %u of %u pauses\n",
-		      o.most_locked, o.most_pinned, o.n_births, o.n_old, o.unswept, o.pauses);
+		      "removed, %u times with others below; locks exact before a sweep in %u of %u "
+		      "pauses\n",
+		      o.most_locked, o.most_pinned, o.n_births, o.n_old, o.inner, o.unswept,
+		      o.pauses);
 	check_losses(&before);
 	assert_int_equal(o.worst, 0);
 	assert_true(o.unswept > 0 && o.most_locked > 0 &&
