@@ -150,6 +150,32 @@ __noinline int chain_add(u64 cgid, struct amounts *d)
 	return 0;
 }
 
+struct records_walk {
+	u64 cgid;
+	s64 delta;
+};
+
+static long records_step(u32 i, struct records_walk *w)
+{
+	struct pincap_cgroup *cg = bpf_map_lookup_elem(&cgroups, &w->cgid);
+
+	if (!cg)
+		return 1;
+	__sync_fetch_and_add(&cg->records, w->delta);
+	w->cgid = cg->parent;
+	return !w->cgid;
+}
+
+/* One address space more or less is charged to a cgroup. */
+__noinline int chain_records(u64 cgid, s64 delta)
+{
+	struct records_walk w = { .cgid = cgid, .delta = delta };
+
+	if (cgid)
+		WALK(records_step, &w);
+	return 0;
+}
+
 /* A new entry, made from here and not on the stack, of which older kernels
  * (6.1) have 512 bytes for a whole chain of calls. Its place comes after: until then its
  * level says so. */
@@ -207,41 +233,98 @@ static __noinline u64 charged_id(struct cgroup *cgrp)
 
 struct ensure_walk {
 	struct cgroup **ancestors;
-	u64 parent;
+	u64 parent; /* the last that has an entry */
 	u32 level;
-	int err;
 };
+
+static __always_inline u64 ancestor_id(struct cgroup **ancestors, u32 level)
+{
+	struct cgroup *cgrp = NULL;
+
+	bpf_probe_read_kernel(&cgrp, sizeof(cgrp), ancestors + level);
+	return BPF_CORE_READ(cgrp, kn, id);
+}
 
 static long ensure_step(u32 i, struct ensure_walk *w)
 {
-	struct cgroup *cgrp = NULL;
-	u64 id;
+	u64 id = ancestor_id(w->ancestors, i);
 
-	bpf_probe_read_kernel(&cgrp, sizeof(cgrp), w->ancestors + i);
-	id = BPF_CORE_READ(cgrp, kn, id);
-	if (!id)
-		w->err = -EAGAIN;
-	else
-		w->err = cgroup_place(id, w->parent, i);
+	if (!id || cgroup_place(id, w->parent, i))
+		return 1;
 	w->parent = id;
-	return w->err || i >= w->level;
+	return i >= w->level;
 }
 
-/* Make sure that a cgroup and all above it have entries, root first, so that
- * whoever finds an entry finds its ancestors. */
-static __noinline int cgroup_ensure(struct cgroup *cgrp)
+static __always_inline u32 charged_level(struct cgroup *cgrp)
+{
+	u32 level = cgrp->level;
+
+	return level < PINCAP_MAX_DEPTH ? level : PINCAP_MAX_DEPTH - 1;
+}
+
+/*
+ * Make sure that a cgroup and all above it have entries, root first, so that
+ * whoever finds an entry finds its ancestors. Returns the id to charge: its own, or
+ * while there is no room, the nearest above that has an entry, whose sums are the
+ * same. 0: there is none.
+ */
+static __noinline u64 cgroup_ensure(struct cgroup *cgrp)
 {
 	u64 cgid = charged_id(cgrp);
 	struct ensure_walk w = {};
 
-	if (is_placed(cgid))
-		return 0;
-	w.level = cgrp->level;
-	if (w.level >= PINCAP_MAX_DEPTH)
-		w.level = PINCAP_MAX_DEPTH - 1;
+	if (!cgrp || is_placed(cgid))
+		return cgid;
+	w.level = charged_level(cgrp);
 	w.ancestors = (void *)cgrp + bpf_core_field_offset(struct cgroup, ancestors);
 	bpf_loop(PINCAP_MAX_DEPTH, ensure_step, &w, 0);
-	return w.err;
+	return w.parent;
+}
+
+/*
+ * Records are for everybody while there are plenty; the last quarter is for those under
+ * a budget, a small share for each, so that whoever may start many processes cannot make
+ * the count of others blind. The budget next to the root is the administrator's.
+ */
+#define RECORDS_OPEN  (processes_max - processes_max / 4)
+#define RECORDS_SHARE (processes_max / 32 + 1)
+
+struct budget_walk {
+	struct cgroup **ancestors;
+	u32 level;
+	s64 records; /* of the budget nearest to the root; -1: there is none */
+};
+
+static long budget_step(u32 i, struct budget_walk *w)
+{
+	u64 id = ancestor_id(w->ancestors, i + 1);
+	struct pincap_cgroup *cg = bpf_map_lookup_elem(&cgroups, &id);
+
+	if (i >= w->level || !cg)
+		return 1;
+	if (READ_ONCE(cg->limit) == PINCAP_UNLIMITED)
+		return 0;
+	w->records = READ_ONCE(cg->records);
+	return 1;
+}
+
+static __noinline bool may_have_record(struct mm_struct *mm)
+{
+	struct cgroup *cgrp = owner_cgroup(mm);
+	struct budget_walk w = { .records = -1 };
+	struct pincap_cgroup *root;
+	u64 id;
+
+	if (!cgrp)
+		return true;
+	w.ancestors = (void *)cgrp + bpf_core_field_offset(struct cgroup, ancestors);
+	id = ancestor_id(w.ancestors, 0);
+	root = bpf_map_lookup_elem(&cgroups, &id);
+	if (!root || READ_ONCE(root->records) < (s64)RECORDS_OPEN)
+		return true;
+	w.level = charged_level(cgrp);
+	bpf_loop(PINCAP_MAX_DEPTH - 1, budget_step, &w, 0);
+	return w.records >= 0 && w.records < (s64)RECORDS_SHARE;
 }
 
 /* Whose the record is, for people to read: who owns the address space, which those that
@@ -269,7 +352,8 @@ static __noinline struct pincap_process *process_new(struct mm_struct *mm)
 	};
 	struct pincap_process *rec;
 
-	bpf_map_update_elem(&processes, &key, &p, BPF_NOEXIST);
+	if (may_have_record(mm))
+		bpf_map_update_elem(&processes, &key, &p, BPF_NOEXIST);
 	rec = bpf_map_lookup_elem(&processes, &key); /* ours, or the one that came first */
 	if (!rec)
 		STAT(processes_full);
@@ -358,8 +442,8 @@ static __always_inline u64 read_pinned(struct mm_struct *mm)
 
 /*
  * The heart: bring a record up to date with its address space and its owner's
- * cgroup. Returns 0; -ESRCH: the address space is gone; -EAGAIN: no room for the
- * cgroup, or the process kept migrating (its attach event or the sweep comes).
+ * cgroup. Returns 0; -ESRCH: the address space is gone; -EAGAIN: no room even for the
+ * root, or the process kept migrating (its attach event or the sweep comes).
  */
 static __noinline int sync_record(struct mm_struct *mm, struct pincap_process *rec, u32 flags)
 {
@@ -369,12 +453,13 @@ static __noinline int sync_record(struct mm_struct *mm, struct pincap_process *r
 	 * rely on it. Each turn costs the verifier as much again, in every program. */
 	for (int i = 0; i < (flags & SYNC_SETTLE ? 8 : 2); i++) {
 		struct cgroup *cgrp = owner_cgroup(mm);
-		u64 cgid = charged_id(cgrp), old_cgid, own;
 		struct amounts old = {}, now = {};
+		u64 cgid, old_cgid, own;
 
-		if (!cgid)
+		if (!cgrp)
 			return 0; /* the owner is gone: exit_mmap or a new owner's sync follows */
-		if (cgroup_ensure(cgrp))
+		cgid = cgroup_ensure(cgrp);
+		if (!cgid)
 			return -EAGAIN;
 #ifdef MUTANT_APART
 		old_cgid = READ_ONCE(rec->cgroup_id);
@@ -420,10 +505,13 @@ static __noinline int sync_record(struct mm_struct *mm, struct pincap_process *r
 
 		/* In place: older kernels (6.1) have 512 bytes for a whole chain of calls. */
 		amounts_negate(&old);
-		if (old_cgid == cgid)
+		if (old_cgid == cgid) {
 			amounts_add(&now, &old);
-		else
+		} else {
 			chain_add(old_cgid, &old);
+			chain_records(old_cgid, -1);
+			chain_records(cgid, 1);
+		}
 		chain_add(cgid, &now);
 		return 0;
 	}
@@ -511,6 +599,7 @@ static __noinline int release(u64 mm, struct pincap_process *rec, u64 before)
 	bpf_spin_unlock(&rec->lock);
 
 	chain_add(cgid, &d);
+	chain_records(cgid, -1);
 	if (d.gpu) {
 		bpf_for_each_map_elem(&buffers, drop_buffer, &birth, 0);
 		bpf_loop(RANGES_MAX, drop_range, &w, 0);

@@ -317,7 +317,7 @@ static __noinline int do_charge(struct mm_struct *mm, u64 bytes, u32 kind)
 	return 0;
 }
 
-/* Settle as far as it goes without the mm: there was no room for its cgroup. */
+/* Settle as far as it goes without the mm: it could not be synced. */
 static __noinline int settle_record(struct pincap_process *rec, struct pincap_thread *t)
 {
 	struct amounts d = { .held = -t->lock, .in_flight = -(t->lock + t->driver) };
@@ -421,11 +421,10 @@ static __noinline int do_status(struct mm_struct *mm, struct pincap_status *out)
 		.st = { .abi = PINCAP_ABI, .limit = PINCAP_UNLIMITED, .room = PINCAP_UNLIMITED },
 	};
 
-	if (cgrp && !cgroup_ensure(cgrp)) {
-		w.cgid = charged_id(cgrp);
-		w.st.cgroup_id = w.cgid;
+	w.cgid = cgroup_ensure(cgrp);
+	w.st.cgroup_id = w.cgid;
+	if (w.cgid)
 		WALK(status_step, &w);
-	}
 	if (rec) {
 		w.st.locked = rec->locked;
 		w.st.pinned = rec->pinned;

@@ -22,7 +22,7 @@
 
 /* Layout of every structure here. A loader that finds another number pinned
  * under bpffs replaces the kernel side instead of adopting it. */
-#define PINCAP_ABI 2
+#define PINCAP_ABI 3
 
 #define PINCAP_UNLIMITED   (~0ULL)	 /* no budget set */
 #define PINCAP_MAX_BYTES   (1ULL << 46)	 /* one request; x86-64 has 2^47 of user space */
@@ -230,8 +230,9 @@ struct pincap_cgroup {
 	__u64 would_refuse_bytes;
 	__u64 taken;   /* level 1: of the headroom, since it was published; see gate.bpf.h */
 	__u64 told_ns; /* when the last event of this entry went out */
+	__s64 records; /* address spaces that are charged here or below */
 };
-PINCAP_ASSERT_SIZE(struct pincap_cgroup, 224);
+PINCAP_ASSERT_SIZE(struct pincap_cgroup, 232);
 
 /* What may still be admitted before the host falls below its reserve, as the
  * controller last published it. */
@@ -326,23 +327,23 @@ struct pincap_config {
 PINCAP_ASSERT_SIZE(struct pincap_config, 304);
 
 /* Map `stats`, one element: every early return and every loss, by name. */
-#define PINCAP_STATS(X)                                                                      \
-	X(processes_full) /* no room for an address space: EAGAIN, the sweep retries */      \
-	X(threads_full)	  /* no room for a thread: EAGAIN */                                 \
-	X(cgroups_full)	  /* no room for a cgroup: EAGAIN, the sweep retries */              \
-	X(ranges_full)	  /* no room for an SVM range: its bytes are not counted */          \
-	X(svm_busy)	  /* a list of SVM ranges stayed locked: a change was lost */        \
-	X(buffers_full)	  /* no room for a GPU buffer: its bytes are not counted */          \
-	X(files_full)	  /* no room for an open render node: its buffers are not counted */ \
-	X(cgroup_gone)	  /* a walk met a missing entry */                                   \
-	X(too_deep)	  /* deeper than PINCAP_MAX_DEPTH: charged to the ancestor there */  \
-	X(sync_retries)	  /* a process kept migrating while it was read */                   \
-	X(charge_races)	  /* an admission lost its compare-and-exchange for good */          \
-	X(stale_record)	  /* a newborn address space found a dead one's record */            \
-	X(underflow)	  /* more uncharged than was held */                                 \
-	X(user_fault)	  /* an ioctl's arguments could not be read */                       \
-	X(undecided)	  /* asked before the budget of a new cgroup was decided */          \
-	X(events_lost)	  /* no room for an event */                                         \
+#define PINCAP_STATS(X)                                                                           \
+	X(processes_full) /* no record for an address space: EAGAIN, the sweep retries */         \
+	X(threads_full)	  /* no room for a thread: EAGAIN */                                      \
+	X(cgroups_full)	  /* no room for a cgroup: charged to the one above, the sweep retries */ \
+	X(ranges_full)	  /* no room for an SVM range: its bytes are not counted */               \
+	X(svm_busy)	  /* a list of SVM ranges stayed locked: a change was lost */             \
+	X(buffers_full)	  /* no room for a GPU buffer: its bytes are not counted */               \
+	X(files_full)	  /* no room for an open render node: its buffers are not counted */      \
+	X(cgroup_gone)	  /* a walk met a missing entry */                                        \
+	X(too_deep)	  /* deeper than PINCAP_MAX_DEPTH: charged to the ancestor there */       \
+	X(sync_retries)	  /* a process kept migrating while it was read */                        \
+	X(charge_races)	  /* an admission lost its compare-and-exchange for good */               \
+	X(stale_record)	  /* a newborn address space found a dead one's record */                 \
+	X(underflow)	  /* more uncharged than was held */                                      \
+	X(user_fault)	  /* an ioctl's arguments could not be read */                            \
+	X(undecided)	  /* asked before the budget of a new cgroup was decided */               \
+	X(events_lost)	  /* no room for an event */                                              \
 	X(below_zero)	  /* two sweeps in a row found an amount of a cgroup below 0 */
 
 struct pincap_stats {

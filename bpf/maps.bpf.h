@@ -10,7 +10,8 @@
 
 #include "kernel.bpf.h"
 
-const volatile __u32 page_shift = 12; /* of the page size */
+const volatile __u32 page_shift = 12;	    /* of the page size */
+const volatile __u32 processes_max = 65536; /* entries of `processes` */
 
 /* Shown by bpftool prog show. */
 const char bpf_metadata_tool[] SEC(".rodata") = "pincap";

@@ -68,6 +68,11 @@ int BPF_PROG(cgroup_made, struct cgroup *cgrp, const char *path)
 	return is_v2(cgrp) ? tell_mkdir(cgroup_id_of(cgrp), path) : 0;
 }
 
+static __always_inline bool is_in_use(struct pincap_cgroup *cg)
+{
+	return cg->locked | cg->pinned | cg->gpu | cg->held | cg->records;
+}
+
 /* Removal with residual charges leaves the entry, marked; the sweep drops it when
  * it is empty. */
 SEC("tp_btf/cgroup_rmdir")
@@ -82,7 +87,7 @@ int BPF_PROG(cgroup_removed, struct cgroup *cgrp)
 	cg = bpf_map_lookup_elem(&cgroups, &cgid);
 	if (!cg)
 		return 0;
-	if (cg->locked | cg->pinned | cg->gpu | cg->held)
+	if (is_in_use(cg))
 		cg->flags |= PINCAP_CGROUP_DEAD;
 	else
 		bpf_map_delete_elem(&cgroups, &cgid);
@@ -118,8 +123,8 @@ static long reap_process(struct bpf_map *map, u64 *mm, struct pincap_process *re
  * sweeps it is an error of ours, counted once. */
 static __always_inline void check_signs(struct pincap_cgroup *cg, u32 generation)
 {
-	bool is_below =
-		(cg->current | cg->locked | cg->pinned | cg->gpu | cg->held | cg->in_flight) < 0;
+	bool is_below = (cg->current | cg->locked | cg->pinned | cg->gpu | cg->held |
+			 cg->in_flight | cg->records) < 0;
 
 	if (!is_below) {
 		cg->below_since = 0;
@@ -138,7 +143,7 @@ static long reap_cgroup(struct bpf_map *map, u64 *cgid, struct pincap_cgroup *cg
 	check_signs(cg, *generation);
 	if (!(cg->flags & PINCAP_CGROUP_DEAD))
 		return 0;
-	if (cg->locked | cg->pinned | cg->gpu | cg->held)
+	if (is_in_use(cg))
 		cg->dead_since = 0;
 	else if (!cg->dead_since)
 		cg->dead_since = *generation;

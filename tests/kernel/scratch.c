@@ -22,8 +22,8 @@
 #include "tests/kernel/scratch.h"
 
 #define PREFIX	     "pincap-kt-"
-#define MAX_CGROUPS  64
-#define MAX_CHILDREN 64
+#define MAX_CGROUPS  128
+#define MAX_CHILDREN 256
 #define DONE_MS	     10000
 
 static struct cg made[MAX_CGROUPS]; /* parents before their children */

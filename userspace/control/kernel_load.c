@@ -47,21 +47,24 @@ static uint32_t task_entries(void)
 	return MIN(MAX(n, MIN_TASKS), MAX_TASKS);
 }
 
-/* For tests, which cannot fill maps of the proper size: a bound on the entries of
- * each. 0: none. */
+/* For tests, which cannot fill maps of the proper size: bounds on their entries, as in
+ * "processes=64 cgroups=32". */
 #define MAX_ENTRIES_ENV "PINCAP_MAX_ENTRIES"
 
 static void bound_entries(struct pincap_bpf *skel)
 {
-	const char *text = getenv(MAX_ENTRIES_ENV);
-	struct bpf_map *const maps[] = { skel->maps.processes, skel->maps.threads,
-					 skel->maps.cgroups,   skel->maps.buffers,
-					 skel->maps.files,     skel->maps.ranges };
-	unsigned long most = text ? strtoul(text, NULL, 10) : 0;
+	const char *bound = getenv(MAX_ENTRIES_ENV);
+	char name[32];
+	unsigned int most;
+	int n;
 
-	for (size_t i = 0; most && i < ARRAY_SIZE(maps); i++)
-		if (bpf_map__max_entries(maps[i]) > most)
-			bpf_map__set_max_entries(maps[i], most);
+	for (; bound && sscanf(bound, " %31[a-z]=%u%n", name, &most, &n) == 2; bound += n) {
+		struct bpf_map *map = bpf_object__find_map_by_name(skel->obj, name);
+
+		if (map && bpf_map__max_entries(map) > most)
+			bpf_map__set_max_entries(map, most);
+	}
+	skel->rodata->processes_max = bpf_map__max_entries(skel->maps.processes);
 }
 
 static void say_why_not(int err)

@@ -4,14 +4,14 @@
 #define BY_SWEEP   "counted by the next sweep that finds room: end processes that pin"
 #define BY_RESTART "restart the GPU programs that run, or read the gpu class as too low"
 
-#define LOSSES(X)                                                                               \
-	X(processes_full, BY_SWEEP)                                                             \
-	X(threads_full,                                                                         \
-	  "requests were put off (EAGAIN): end some of the threads that ask at once")           \
-	X(cgroups_full, "counted by the next sweep that finds room: remove cgroups not in use") \
-	X(ranges_full, BY_RESTART)                                                              \
-	X(svm_busy, BY_RESTART)                                                                 \
-	X(buffers_full, BY_RESTART)                                                             \
+#define LOSSES(X)                                                                           \
+	X(processes_full, BY_SWEEP)                                                         \
+	X(threads_full,                                                                     \
+	  "requests were put off (EAGAIN): end some of the threads that ask at once")       \
+	X(cgroups_full, "charged to the cgroup above meanwhile: remove cgroups not in use") \
+	X(ranges_full, BY_RESTART)                                                          \
+	X(svm_busy, BY_RESTART)                                                             \
+	X(buffers_full, BY_RESTART)                                                         \
 	X(files_full, BY_RESTART)
 
 size_t losses_find(const struct pincap_stats *st, struct loss ret[LOSSES_MAX])
