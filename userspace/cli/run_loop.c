@@ -3,11 +3,11 @@
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "userspace/cli/run_loop.h"
 #include "userspace/common/cgproc.h"
 #include "userspace/common/cgroup.h"
+#include "userspace/common/clock.h"
 #include "userspace/common/log.h"
 #include "userspace/common/size.h"
 #include "userspace/control/decide.h"
@@ -33,14 +33,6 @@ void run_loop_signals(sigset_t *ret)
 		sigaddset(ret, forwarded[i]);
 	sigaddset(ret, SIGCHLD);
 	sigaddset(ret, SIGPIPE); /* a summary nobody reads is not worth the exit code */
-}
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
 static void say(const struct run_loop *r, const char *what, const struct decide_in *in)
@@ -91,7 +83,7 @@ static void act(struct run_loop *r, const struct decide_in *in, const struct dec
 void run_loop_look(struct run_loop *r)
 {
 	static const struct decide_rules rules = DECIDE_RULES_DEFAULT;
-	const uint64_t now = now_ms();
+	const uint64_t now = clock_ms();
 	struct pincap_cgroup cg;
 	struct decide_out out;
 	struct decide_in in;
@@ -128,7 +120,7 @@ static void sweep(struct run_loop *r)
 		pr_debug("sweep: %s, the next one retries", strerror(-err));
 	if (!kernel_get_stats(r->kernel, &st))
 		r->losses = losses_sum(&st);
-	r->swept_ms = now_ms();
+	r->swept_ms = clock_ms();
 }
 
 /* A map was full: count by a sweep what it had no room for, at once, but no oftener
@@ -137,7 +129,7 @@ static void sweep_after_losses(struct run_loop *r)
 {
 	struct pincap_stats st;
 
-	if (now_ms() - r->swept_ms >= LOSS_GAP_MS && !kernel_get_stats(r->kernel, &st) &&
+	if (clock_ms() - r->swept_ms >= LOSS_GAP_MS && !kernel_get_stats(r->kernel, &st) &&
 	    losses_sum(&st) != r->losses)
 		sweep(r);
 }

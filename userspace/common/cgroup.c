@@ -357,35 +357,53 @@ static int memory_mount(struct cgproc_mount *ret)
 	return !statfs(ret->dir, &fs) && fs.f_type == CGROUP2_SUPER_MAGIC;
 }
 
-int cgroup_memory_limit(uint64_t *ret_bytes)
+/* From `rest` below the mount up to the mount. */
+static int tightest_limit(const struct cgproc_mount *m, bool v2, const char *rest, uint64_t *ret)
 {
-	_cleanup_(cgproc_mount_done) struct cgproc_mount m = { 0 };
-	_cleanup_free_ char *path = NULL, *dir = NULL;
+	_cleanup_free_ char *dir = NULL;
 	uint64_t tightest = UINT64_MAX, limit = UINT64_MAX;
-	const char *rest = "/";
 	char *slash;
-	int v2;
 
-	v2 = memory_mount(&m);
-	if (v2 == -ENOENT) {
-		*ret_bytes = UINT64_MAX;
-		return 0;
-	}
-	if (v2 < 0)
-		return v2;
-	/* Where our place cannot be told, the mount's own root still counts. */
-	if (!proc_path(0, v2 ? NULL : "memory", &path))
-		cgproc_path_in_mount(path, &m, &rest);
-	if (asprintf(&dir, "%s%s", m.dir, streq(rest, "/") ? "" : rest) < 0)
+	if (asprintf(&dir, "%s%s", m->dir, streq(rest, "/") ? "" : rest) < 0)
 		return -ENOMEM;
 	for (;;) {
 		if (!read_limit(dir, v2 ? "memory.max" : "memory.limit_in_bytes", &limit))
 			tightest = MIN(tightest, limit);
 		slash = strrchr(dir, '/');
-		if (!slash || slash < dir + strlen(m.dir))
+		if (!slash || slash < dir + strlen(m->dir))
 			break;
 		*slash = '\0';
 	}
-	*ret_bytes = tightest;
+	*ret = tightest;
 	return 0;
+}
+
+/* cgpath NULL: the caller's. */
+static int memory_limit(const char *cgpath, uint64_t *ret)
+{
+	_cleanup_(cgproc_mount_done) struct cgproc_mount m = { 0 };
+	_cleanup_free_ char *path = NULL;
+	const char *rest = cgpath ? cgpath : "/";
+	int v2 = memory_mount(&m);
+
+	if (v2 == -ENOENT) {
+		*ret = UINT64_MAX;
+		return 0;
+	}
+	if (v2 < 0)
+		return v2;
+	/* Where our place cannot be told, the mount's own root still counts. */
+	if (!cgpath && !proc_path(0, v2 ? NULL : "memory", &path))
+		cgproc_path_in_mount(path, &m, &rest);
+	return tightest_limit(&m, v2, rest, ret);
+}
+
+int cgroup_memory_limit(uint64_t *ret_bytes)
+{
+	return memory_limit(NULL, ret_bytes);
+}
+
+int cgroup_memory_limit_at(const char *cgpath, uint64_t *ret_bytes)
+{
+	return memory_limit(cgpath, ret_bytes);
 }

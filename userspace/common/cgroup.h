@@ -58,6 +58,10 @@ int cgroup_remove(const char *cgpath);
  * caller's cgroup up; UINT64_MAX where there is none. */
 int cgroup_memory_limit(uint64_t *ret_bytes);
 
+/* The same from a cgroup up. Where the controller is in v1, its hierarchy has the same
+ * paths (systemd's does); of those that it lacks, the nearest above counts. */
+int cgroup_memory_limit_at(const char *cgpath, uint64_t *ret_bytes);
+
 /*
  * Prints the rules of /etc/cgrules.conf and /etc/cgrules.d as libcgroup read them
  * now, for cgrules_parse. -ENOENT: there is no such file; -EBADMSG: libcgroup

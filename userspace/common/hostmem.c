@@ -38,18 +38,29 @@ uint64_t hostmem_auto_limit(uint64_t ram_bytes, uint64_t swap_bytes)
 	return limit - limit % page;
 }
 
-int hostmem_parse_meminfo(FILE *f, uint64_t *ret_total_bytes)
+static int parse_line(FILE *f, const char *key, uint64_t *ret)
 {
 	_cleanup_free_ char *line = NULL;
+	const size_t len = strlen(key);
 	size_t size = 0;
 	uint64_t kib;
 
 	while (getline(&line, &size, f) >= 0)
-		if (sscanf(line, "MemTotal: %" SCNu64 " kB", &kib) == 1) {
-			*ret_total_bytes = kib * 1024;
+		if (!strncmp(line, key, len) && sscanf(line + len, "%" SCNu64 " kB", &kib) == 1) {
+			*ret = kib * 1024;
 			return 0;
 		}
 	return -ENODATA;
+}
+
+int hostmem_parse_meminfo(FILE *f, uint64_t *ret_total_bytes)
+{
+	return parse_line(f, "MemTotal:", ret_total_bytes);
+}
+
+int hostmem_parse_available(FILE *f, uint64_t *ret_bytes)
+{
+	return parse_line(f, "MemAvailable:", ret_bytes);
 }
 
 /* Spaces in names are escaped, so that fields are words. */
@@ -104,6 +115,11 @@ int hostmem_read(struct hostmem *ret)
 	}
 	*ret = m;
 	return 0;
+}
+
+int hostmem_available(uint64_t *ret_bytes)
+{
+	return read_file("/proc/meminfo", hostmem_parse_available, ret_bytes);
 }
 
 uint64_t hostmem_ram(void)

@@ -19,6 +19,9 @@ struct hostmem {
 /* 0, or a negative errno where /proc is not readable. */
 int hostmem_read(struct hostmem *ret);
 
+/* MemAvailable of the host, now. */
+int hostmem_available(uint64_t *ret_bytes);
+
 /* ram_bytes alone; 0 where it cannot be known. What percentages are of. */
 uint64_t hostmem_ram(void);
 
@@ -30,6 +33,7 @@ uint64_t hostmem_auto_limit(uint64_t ram_bytes, uint64_t swap_bytes);
 
 /* Of an open /proc/meminfo and /proc/swaps. */
 int hostmem_parse_meminfo(FILE *f, uint64_t *ret_total_bytes);
+int hostmem_parse_available(FILE *f, uint64_t *ret_bytes);
 int hostmem_parse_swaps(FILE *f, uint64_t *ret_swap_bytes);
 
 #endif

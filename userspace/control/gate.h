@@ -46,8 +46,8 @@ uint64_t gate_admitted(const struct gate *g);
 /* Requests that an observed headroom would have refused, so far. */
 uint64_t gate_observed(const struct gate *g);
 
-/* Takes bytes, snapshot, share and observe; fills in the rest. */
-void gate_publish(struct gate *g, const struct pincap_headroom *room);
+/* Takes bytes, snapshot, share and observe; fills in the rest. Returns the epoch. */
+uint32_t gate_publish(struct gate *g, const struct pincap_headroom *room);
 
 /* No reserve: nothing is refused on the host's behalf. */
 void gate_withdraw(struct gate *g);

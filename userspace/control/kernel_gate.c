@@ -4,11 +4,11 @@
 #include <stdatomic.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "userspace/common/clock.h"
 #include "userspace/control/gate.h"
 #include "userspace/control/kernel_priv.h"
 
@@ -22,14 +22,6 @@ struct gate {
 	void *ctx;
 	int lock_fd;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
-}
 
 static int on_record(void *ctx, void *data, size_t size)
 {
@@ -136,7 +128,7 @@ int gate_dispatch(struct gate *g)
 
 void gate_beat(struct gate *g)
 {
-	__atomic_store_n(&g->page->heartbeat_ns, now_ns(), __ATOMIC_RELEASE);
+	__atomic_store_n(&g->page->heartbeat_ns, clock_ns(), __ATOMIC_RELEASE);
 }
 
 void gate_decided(struct gate *g, uint64_t cgid)
@@ -161,15 +153,16 @@ uint64_t gate_observed(const struct gate *g)
 
 /* Into the slot that nobody reads, then flip. A reader that still has the other
  * one uses the headroom before this. */
-void gate_publish(struct gate *g, const struct pincap_headroom *room)
+uint32_t gate_publish(struct gate *g, const struct pincap_headroom *room)
 {
 	uint32_t last = g->page->slot & 1;
 	struct pincap_headroom *next = &g->page->headroom[!last];
 
 	*next = *room;
 	next->epoch = g->page->headroom[last].epoch + 1;
-	next->time_ns = now_ns();
+	next->time_ns = clock_ns();
 	__atomic_store_n(&g->page->slot, !last, __ATOMIC_RELEASE);
+	return next->epoch;
 }
 
 void gate_withdraw(struct gate *g)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "userspace/common/comm.h"
 #include "userspace/common/log.h"
 #include "userspace/common/util.h"
 #include "userspace/control/openers.h"
@@ -34,30 +35,10 @@ static bool has_open(const char *pid, const char *path)
 	return found;
 }
 
-/* Names are tenants' words: nothing in them may drive the terminal. */
-static void read_comm(const char *pid, char *ret, int size)
-{
-	_cleanup_fclose_ FILE *f = NULL;
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%.16s/comm", pid);
-	f = fopen(path, "re");
-	if (!f || !fgets(ret, size, f))
-		ret[0] = '\0';
-	for (char *c = ret; *c; c++) {
-		if (*c == '\n')
-			*c = '\0';
-		else if ((unsigned char)*c < ' ' || *c == 0x7f)
-			*c = '?';
-		if (!*c)
-			break;
-	}
-}
-
 void openers_warn(const char *path)
 {
 	_cleanup_free_ char *real = realpath(path, NULL);
-	char named[NAMED_MAX * 48] = "", comm[32];
+	char named[NAMED_MAX * 48] = "", comm[COMM_BYTES];
 	const struct dirent *e;
 	unsigned int n = 0;
 	size_t len = 0;
@@ -68,9 +49,9 @@ void openers_warn(const char *path)
 			continue;
 		if (n++ >= NAMED_MAX)
 			continue;
-		read_comm(e->d_name, comm, sizeof(comm));
 		len += (size_t)snprintf(named + len, sizeof(named) - len, "%s%.10s (%s)",
-					n > 1 ? ", " : "", e->d_name, comm);
+					n > 1 ? ", " : "", e->d_name,
+					comm_of_pid(atoi(e->d_name), comm));
 	}
 	if (d)
 		closedir(d);
