@@ -192,7 +192,9 @@ struct pincap_range {
 PINCAP_ASSERT_SIZE(struct pincap_range, 16);
 
 enum pincap_cgroup_flags {
-	PINCAP_CGROUP_DEAD = 1, /* its directory was removed */
+	PINCAP_CGROUP_DEAD = 1,	  /* its directory was removed */
+	PINCAP_CGROUP_RULED = 2,  /* its budget is a rule's, not set by hand */
+	PINCAP_CGROUP_FROZEN = 4, /* the controller froze it */
 };
 
 /* Map `cgroups`, key: __u64 id of a cgroup v2 (the inode of its directory).
@@ -359,6 +361,10 @@ enum pincap_set_mask {
 	PINCAP_SET_OBSERVE = 8,
 	PINCAP_SET_ALLOC = 16,
 	PINCAP_SET_RELEASE = 32,
+	PINCAP_SET_RULED = 64,	 /* it is a rule's budget; without, limit, high and min are
+				  * set by hand */
+	PINCAP_SET_FROZEN = 128, /* set and clear PINCAP_CGROUP_FROZEN */
+	PINCAP_SET_THAWED = 256,
 };
 
 /* Argument of the `set_budget` program, which writes into the entry where it

@@ -88,7 +88,7 @@ int BPF_PROG(cgroup_removed, struct cgroup *cgrp)
 	if (!cg)
 		return 0;
 	if (is_in_use(cg))
-		cg->flags |= PINCAP_CGROUP_DEAD;
+		__sync_fetch_and_or(&cg->flags, PINCAP_CGROUP_DEAD);
 	else
 		bpf_map_delete_elem(&cgroups, &cgid);
 	return 0;
@@ -197,6 +197,21 @@ int sweep(struct bpf_iter__task *ctx)
 	return 0;
 }
 
+#define SET_BY_HAND (PINCAP_SET_LIMIT | PINCAP_SET_HIGH | PINCAP_SET_MIN)
+
+/* The directory may be removed meanwhile, which is a flag too. */
+static __always_inline void set_flags(struct pincap_cgroup *cg, u32 mask)
+{
+	if (mask & PINCAP_SET_RULED)
+		__sync_fetch_and_or(&cg->flags, PINCAP_CGROUP_RULED);
+	else if (mask & SET_BY_HAND)
+		__sync_fetch_and_and(&cg->flags, ~PINCAP_CGROUP_RULED);
+	if (mask & PINCAP_SET_FROZEN)
+		__sync_fetch_and_or(&cg->flags, PINCAP_CGROUP_FROZEN);
+	if (mask & PINCAP_SET_THAWED)
+		__sync_fetch_and_and(&cg->flags, ~PINCAP_CGROUP_FROZEN);
+}
+
 /* Write a budget into the entry where it lies: an update from user space would
  * overwrite the counters beside it. */
 SEC("syscall")
@@ -219,5 +234,6 @@ int set_budget(struct pincap_set_budget *b)
 		cg->release = b->release;
 	if (b->mask & PINCAP_SET_OBSERVE)
 		cg->observe = b->observe;
+	set_flags(cg, b->mask);
 	return 0;
 }

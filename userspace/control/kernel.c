@@ -81,6 +81,7 @@ static int attach_to_pins(struct kernel *k)
 		return k->config_fd;
 	k->processes_fd = kernel_get_pinned("maps/processes");
 	k->cgroups_fd = kernel_get_pinned("maps/cgroups");
+	k->threads_fd = kernel_get_pinned("maps/threads");
 	k->buffers_fd = kernel_get_pinned("maps/buffers");
 	k->ranges_fd = kernel_get_pinned("maps/ranges");
 	k->stats_fd = kernel_get_pinned("maps/stats");
@@ -90,6 +91,7 @@ static int attach_to_pins(struct kernel *k)
 	    !value_size_is(k->config_fd, sizeof(struct pincap_config)) ||
 	    !value_size_is(k->processes_fd, sizeof(struct pincap_process)) ||
 	    !value_size_is(k->cgroups_fd, sizeof(struct pincap_cgroup)) ||
+	    !value_size_is(k->threads_fd, sizeof(struct pincap_thread)) ||
 	    !value_size_is(k->buffers_fd, sizeof(struct pincap_buffer)) ||
 	    !value_size_is(k->ranges_fd, sizeof(struct pincap_range)) ||
 	    !value_size_is(k->stats_fd, sizeof(struct pincap_stats)))
@@ -101,8 +103,9 @@ static int attach_to_pins(struct kernel *k)
 
 static void drop_fds(struct kernel *k)
 {
-	int *const fds[] = { &k->processes_fd, &k->cgroups_fd, &k->buffers_fd, &k->ranges_fd,
-			     &k->stats_fd,     &k->config_fd,  &k->sweep_fd,   &k->set_budget_fd };
+	int *const fds[] = { &k->processes_fd, &k->cgroups_fd, &k->threads_fd,
+			     &k->buffers_fd,   &k->ranges_fd,  &k->stats_fd,
+			     &k->config_fd,    &k->sweep_fd,   &k->set_budget_fd };
 
 	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
 		closep(fds[i]);

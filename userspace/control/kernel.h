@@ -46,6 +46,10 @@ void kernel_release(struct kernel *k);
  * controller holds it. */
 int kernel_unload(void);
 
+/* Read the ioctls of every AMD GPU there is, and of the devices named, as kernel_open
+ * does. Logs the reason of a failure. */
+int kernel_watch_gpu(struct kernel *k, const struct kernel_devices *extra);
+
 /* Let a group read iters/processes. Logs the reason of a failure. */
 int kernel_share(gid_t gid);
 
@@ -60,6 +64,9 @@ int kernel_get_cgroup(struct kernel *k, uint64_t cgid, struct pincap_cgroup *ret
 int kernel_set_budget(struct kernel *k, const uint64_t *chain, unsigned int depth,
 		      const struct pincap_set_budget *b);
 
+/* The same where there is an entry; -ENOENT where not. */
+int kernel_change_budget(struct kernel *k, uint64_t cgid, const struct pincap_set_budget *b);
+
 /* Calls fn for every entry; stops at and returns its first non-zero answer. */
 typedef int (*kernel_cgroup_fn)(uint64_t cgid, const struct pincap_cgroup *cg, void *ctx);
 int kernel_each_cgroup(struct kernel *k, kernel_cgroup_fn fn, void *ctx);
@@ -69,6 +76,10 @@ int kernel_each_process(struct kernel *k, kernel_process_fn fn, void *ctx);
 
 typedef int (*kernel_buffer_fn)(const struct pincap_buffer *b, void *ctx);
 int kernel_each_buffer(struct kernel *k, kernel_buffer_fn fn, void *ctx);
+
+/* What threads have had in flight without a break since before `since_ns`
+ * (CLOCK_MONOTONIC), in bytes. */
+int kernel_get_overdue(struct kernel *k, uint64_t since_ns, uint64_t *ret_bytes);
 
 /* SVM ranges, in no order. */
 typedef int (*kernel_range_fn)(uint64_t birth, uint64_t start, uint64_t end, void *ctx);

@@ -18,6 +18,7 @@ struct kernel {
 	int lock_fd;
 	int processes_fd;
 	int cgroups_fd;
+	int threads_fd;
 	int buffers_fd;
 	int ranges_fd;
 	int stats_fd;
@@ -46,8 +47,5 @@ int kernel_update_config(struct kernel *k, kernel_config_fn fn, void *ctx);
 /* Look through the mappings of a task for SVM ranges that have lost theirs
  * (mapped.bpf.h), as the sweep asks for. No error: it is gone. */
 int kernel_find_holes(uint32_t tid);
-
-/* Read the ioctls of every AMD GPU there is, and of the devices named. */
-int kernel_watch_gpu(struct kernel *k, const struct kernel_devices *extra);
 
 #endif

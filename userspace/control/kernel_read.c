@@ -43,11 +43,20 @@ static int make_entry(struct kernel *k, uint64_t cgid, uint64_t parent, uint32_t
 	return err == -EEXIST ? 0 : err;
 }
 
-int kernel_set_budget(struct kernel *k, const uint64_t *chain, unsigned int depth,
-		      const struct pincap_set_budget *b)
+int kernel_change_budget(struct kernel *k, uint64_t cgid, const struct pincap_set_budget *b)
 {
 	struct pincap_set_budget arg = *b;
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &arg, .ctx_size_in = sizeof(arg));
+	int err;
+
+	arg.cgroup_id = cgid;
+	err = bpf_prog_test_run_opts(k->set_budget_fd, &opts);
+	return err ? err : (int)opts.retval;
+}
+
+int kernel_set_budget(struct kernel *k, const uint64_t *chain, unsigned int depth,
+		      const struct pincap_set_budget *b)
+{
 	int err;
 
 	if (!depth || depth > PINCAP_MAX_DEPTH)
@@ -58,9 +67,7 @@ int kernel_set_budget(struct kernel *k, const uint64_t *chain, unsigned int dept
 		if (err)
 			return err;
 	}
-	arg.cgroup_id = chain[0];
-	err = bpf_prog_test_run_opts(k->set_budget_fd, &opts);
-	return err ? err : (int)opts.retval;
+	return kernel_change_budget(k, chain[0], b);
 }
 
 /*
@@ -146,4 +153,19 @@ int kernel_each_range(struct kernel *k, kernel_range_fn fn, void *ctx)
 	for (int i = 0; i < n && !err; i++)
 		err = fn(keys[i].birth, keys[i].start, rs[i].end, ctx);
 	return err;
+}
+
+int kernel_get_overdue(struct kernel *k, uint64_t since_ns, uint64_t *ret_bytes)
+{
+	_cleanup_free_ struct pincap_thread *ts = NULL;
+	_cleanup_free_ uint32_t *keys = NULL;
+	int n = read_all(k->threads_fd, sizeof(*keys), sizeof(*ts), (void **)&keys, (void **)&ts);
+	uint64_t sum = 0;
+
+	for (int i = 0; i < n; i++)
+		if (ts[i].since_ns < since_ns)
+			sum += ts[i].lock + ts[i].driver;
+	if (n >= 0)
+		*ret_bytes = sum;
+	return MIN(n, 0);
 }
