@@ -46,6 +46,7 @@ BPF_CFLAGS += $(addprefix -DMUTANT_,$(MUTANT))
 # Lazily, so that `make deps` works before there is a pkg-config.
 CLI_LIBS = $(shell $(PKG_CONFIG) --libs libbpf libcgroup jansson libsystemd)
 CONFIG_LIBS = $(shell $(PKG_CONFIG) --libs libcyaml yaml-0.1 libcgroup)
+DAEMON_LIBS = $(CONFIG_LIBS) $(shell $(PKG_CONFIG) --libs libbpf libsystemd)
 HIP_CFLAGS := -D__HIP_PLATFORM_AMD__
 
 include userspace/sources.mk
@@ -56,7 +57,7 @@ include tests/tests.mk
 .PHONY: all
 .DEFAULT_GOAL := all
 
-PRODUCTS := $(O)/pincap $(O)/libpincap.so $(O)/libpincap.a $(O)/libpincap-preload.so $(O)/libpincap.pc \
+PRODUCTS := $(O)/pincap $(O)/pincapd $(O)/libpincap.so $(O)/libpincap.a $(O)/libpincap-preload.so $(O)/libpincap.pc \
 	$(O)/stand-in32.so
 all: $(PRODUCTS)
 
@@ -78,7 +79,7 @@ $(O)/%.skel.h: $(O)/%.bpf.o
 $(O)/userspace/control/kernel_load.o: $(O)/pincap.skel.h
 
 # Who shows the version is built again when it changes, and nobody else.
-VERSIONED := $(addprefix $(O)/userspace/,cli/main.o control/kernel_load.o lib/api.pic.o)
+VERSIONED := $(addprefix $(O)/userspace/,cli/main.o daemon/main.o control/kernel_load.o lib/api.pic.o)
 $(VERSIONED): override CFLAGS += -DPINCAP_VERSION='"$(VERSION)"'
 $(VERSIONED): $(O)/version
 $(O)/version: FORCE
@@ -110,6 +111,10 @@ $(O)/%.pic.o: %.c
 $(O)/pincap: $(CLI_OBJS)
 	$(call msg,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CLI_LIBS)
+
+$(O)/pincapd: $(DAEMON_OBJS)
+	$(call msg,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
 
 $(O)/libpincap.so.1: $(LIB_OBJS) userspace/lib/libpincap.map
 	$(call msg,LD,$@)
@@ -148,11 +153,13 @@ STANDIN_DIRS := $(LIB_DEBIAN:/x86_64-linux-gnu/pincap=/i386-linux-gnu/pincap) \
 	$(LIB_DEBIAN:/lib/x86_64-linux-gnu/pincap=/lib32/pincap) \
 	$(patsubst %/lib64/pincap,%/lib/pincap,$(filter %/lib64/pincap,$(PRELOADDIR)))
 
+UNITS := pincap.service pincapd.service
+
 .PHONY: install uninstall deps demo demo-pressure check check-vm bench-admission bench-accounting format lint clean help
 install: all
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PRELOADDIR) \
 		$(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(DOCDIR)
-	install -m 755 $(O)/pincap $(DESTDIR)$(BINDIR)/pincap
+	install -m 755 $(O)/pincap $(O)/pincapd $(DESTDIR)$(BINDIR)/
 	install -m 644 $(O)/libpincap.so.1 $(DESTDIR)$(LIBDIR)/libpincap.so.1
 	ln -sf libpincap.so.1 $(DESTDIR)$(LIBDIR)/libpincap.so
 	install -m 644 $(O)/libpincap.a $(DESTDIR)$(LIBDIR)/libpincap.a
@@ -164,21 +171,23 @@ install: all
 		install -m 644 $(O)/stand-in32.so $(DESTDIR)$$d/libpincap-preload.so; done
 	install -m 644 userspace/lib/pincap.h $(DESTDIR)$(INCLUDEDIR)/pincap.h
 	install -m 644 $(O)/libpincap.pc $(DESTDIR)$(LIBDIR)/pkgconfig/libpincap.pc
-	install -m 644 README.md LICENSE $(DESTDIR)$(DOCDIR)/
+	install -m 644 README.md LICENSE configs/pincap.yaml $(DESTDIR)$(DOCDIR)/
 	install -d $(DESTDIR)$(UNITDIR)
-	sed 's|@BINDIR@|$(BINDIR)|' configs/systemd/pincap.service.in \
-		>$(DESTDIR)$(UNITDIR)/pincap.service
+	set -e; for u in $(UNITS); do \
+		sed 's|@BINDIR@|$(BINDIR)|' configs/systemd/$$u.in >$(DESTDIR)$(UNITDIR)/$$u; done
 
 uninstall:
 	[ -n "$(DESTDIR)" ] || ! grep -qs libpincap-preload /etc/ld.so.preload || \
 		$(BINDIR)/pincap attach-host off
 	for d in $(STANDIN_DIRS); do \
 		rm -f $(DESTDIR)$$d/libpincap-preload.so; rmdir $(DESTDIR)$$d || :; done
-	rm -f $(DESTDIR)$(BINDIR)/pincap $(DESTDIR)$(LIBDIR)/libpincap.so.1 \
+	rm -f $(DESTDIR)$(BINDIR)/pincap $(DESTDIR)$(BINDIR)/pincapd \
+		$(DESTDIR)$(LIBDIR)/libpincap.so.1 \
 		$(DESTDIR)$(LIBDIR)/libpincap.so $(DESTDIR)$(LIBDIR)/libpincap.a \
 		$(DESTDIR)$(PRELOADDIR)/libpincap-preload.so $(DESTDIR)$(INCLUDEDIR)/pincap.h \
 		$(DESTDIR)$(LIBDIR)/pkgconfig/libpincap.pc $(DESTDIR)$(DOCDIR)/README.md \
-		$(DESTDIR)$(DOCDIR)/LICENSE $(DESTDIR)$(UNITDIR)/pincap.service
+		$(DESTDIR)$(DOCDIR)/LICENSE $(DESTDIR)$(DOCDIR)/pincap.yaml \
+		$(addprefix $(DESTDIR)$(UNITDIR)/,$(UNITS))
 	-rmdir $(DESTDIR)$(PRELOADDIR) $(DESTDIR)$(DOCDIR)
 
 deps:

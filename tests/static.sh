@@ -42,7 +42,9 @@ layers() {
 
 installed() {
 	make -s O="$O" DESTDIR="$dest" PREFIX=/usr LIBDIR=/usr/lib install || return 1
-	for f in bin/pincap lib/libpincap.so.1 lib/libpincap.so lib/libpincap.a \
+	! grep -r '@[A-Z]*@' "$dest/usr/lib/systemd" || return 1
+	for f in bin/pincap bin/pincapd share/doc/pincap/pincap.yaml lib/systemd/system/pincapd.service \
+		lib/libpincap.so.1 lib/libpincap.so lib/libpincap.a \
 		lib/pincap/libpincap-preload.so include/pincap.h lib/pkgconfig/libpincap.pc; do
 		test -e "$dest/usr/$f" || { echo "missing: $f"; return 1; }
 	done

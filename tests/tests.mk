@@ -105,6 +105,13 @@ $(T)/kernel/test_gate: LIBS += $(shell $(PKG_CONFIG) --libs libcgroup libsystemd
 $(T)/kernel/actor: $(O)/tests/kernel/actor.o
 $(T)/kernel/actor: LIBS = -luring
 
+# ---- the daemon: root ----
+
+DAEMON_TESTS := $(patsubst tests/daemon/test_%.c,%,$(wildcard tests/daemon/test_*.c))
+DAEMON_TEST_OBJS := $(KERNEL_OBJS) $(patsubst %.c,$(O)/%.o,$(filter-out tests/daemon/test_%.c,$(wildcard tests/daemon/*.c)))
+$(foreach t,$(DAEMON_TESTS),$(eval $(T)/daemon/test_$(t): $(O)/tests/daemon/test_$(t).o $(DAEMON_TEST_OBJS) $(O)/libpincap.a))
+$(DAEMON_TESTS:%=$(T)/daemon/test_%): LIBS = $(O)/libpincap.a -pthread -lcmocka -luring $(shell $(PKG_CONFIG) --libs jansson libbpf)
+
 $(T)/render_client: $(O)/tests/kfd/render_client.o
 $(O)/tests/kfd/render_client.o: override CFLAGS += $(KFD_CFLAGS)
 $(T)/pins: $(O)/tests/rocm/pins.o
@@ -123,7 +130,8 @@ $(T)/bench_admission: $(O)/tests/bench/bench_admission.o
 
 TEST_PROGRAMS := $(T)/kfd-driver $(T)/mkmodel $(T)/loader $(T)/locker $(T)/gpu_life $(T)/lock $(T)/lock-static $(T)/render_client $(T)/pins $(T)/bench_admission $(T)/bench_accounting \
 	$(T)/kernel/actor \
-	$(UNIT_TESTS:%=$(T)/test_%) $(CONFIG_TESTS:%=$(T)/test_%) $(LIB_TESTS:%=$(L)/test_%) $(KERNEL_TESTS:%=$(T)/kernel/test_%)
+	$(UNIT_TESTS:%=$(T)/test_%) $(CONFIG_TESTS:%=$(T)/test_%) $(LIB_TESTS:%=$(L)/test_%) $(KERNEL_TESTS:%=$(T)/kernel/test_%) \
+	$(DAEMON_TESTS:%=$(T)/daemon/test_%)
 
 $(TEST_PROGRAMS):
 	$(call msg,LD,$@)
@@ -134,6 +142,7 @@ $(TEST_PROGRAMS):
 tests: all $(TEST_PROGRAMS) $(T)/libkfd-shim.so $(L)/plugin.so
 
 export PINCAP = $(abspath $(O))/pincap
+export PINCAPD = $(abspath $(O))/pincapd
 export BPFTOOL
 TABS := $(abspath $(T))
 # One old and one new kernel with every check; all of them, and all tests, by check-vm.
@@ -145,6 +154,7 @@ CHECKS = $(foreach t,$(UNIT_TESTS) $(CONFIG_TESTS),unit-$(t)=$(T)/test_$(t)) \
 	$(foreach t,$(LIB_TESTS),'lib-$(t)=LD_PRELOAD=$(abspath $(O))/libpincap-preload.so $(L)/test_$(t) $(L)/plugin.so') \
 	'transparent=tests/lib/test_transparent.sh $(O) .' \
 	$(foreach t,$(KERNEL_TESTS),'kernel-$(t)=$(T)/kernel/test_$(t)') \
+	$(foreach t,$(DAEMON_TESTS),'daemon-$(t)=ACTOR=$(T)/kernel/actor $(T)/daemon/test_$(t)') \
 	$(foreach t,$(E2E_TESTS),'e2e-$(t)=T=$(TABS) bats --formatter tap tests/e2e/$(t).bats') \
 	'mutants=tests/mutants.sh $(O)' \
 	'static=tests/static.sh $(O)' \

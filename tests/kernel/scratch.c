@@ -22,7 +22,7 @@
 #include "tests/kernel/scratch.h"
 
 #define PREFIX	     "pincap-kt-"
-#define MAX_CGROUPS  128
+#define MAX_CGROUPS  1200
 #define MAX_CHILDREN 256
 #define DONE_MS	     10000
 
