@@ -201,7 +201,8 @@ looker=$(cat <<'PYTHON'
 import json, os, subprocess, sys
 
 pincap, bpftool, bpffs, kfd = sys.argv[1:]
-FIELDS = "current locked pinned gpu held peak limit charges refused refused_bytes".split()
+FIELDS = ("current locked pinned gpu held peak peak_gpu limit charges refused "
+          "refused_bytes").split()
 
 def call(*argv):
     return json.loads(subprocess.run(argv, stdout=subprocess.PIPE, check=True).stdout)
@@ -237,12 +238,13 @@ def look(cgroup):
              if is_dead(e["formatted"]["key"]) and
              (e["formatted"]["value"]["lock"] or e["formatted"]["value"]["driver"])]
     ret["dead"] = ",".join(dead)
-    ret["driver_pids"] = ret["driver_gpu"] = ""
+    ret["driver_pids"] = ret["driver_gpu"] = ret["driver_peak"] = ""
     for words in map(str.split, open(kfd)):
         if words[0] == "pid":
             sep = "," if ret["driver_pids"] else ""
             ret["driver_pids"] += sep + words[1]
             ret["driver_gpu"] += sep + words[3]
+            ret["driver_peak"] += sep + words[7]
         elif words[0] == "total":
             ret["driver_total"] = words[2]
         elif words[0] == "allocs":

@@ -10,6 +10,7 @@ load common
 setup_file() {
 	file_begin
 	export ROCM=${ROCM:-${T%/tests}/rocm}
+	export PRELOAD=${T%/tests}/libpincap-preload.so
 	mkdir -p "$ROCM"
 }
 
@@ -27,17 +28,32 @@ teardown() {
 	test_end
 }
 
-# begin VERSION LIBRARY [NAME=VALUE...]: the words of tests/rocm/pins.c, on a release.
+# The modes of the releases: name, version, library, environment.
+mode() {
+	case $1 in
+	5.2.3-classic) release=5.2.3 library=libamdhip64.so.5 svm= ;;
+	5.7.1-classic) release=5.7.1 library=libamdhip64.so.5 svm= ;;
+	5.7.1-svm) release=5.7.1 library=libamdhip64.so.5 svm=1 ;;
+	6.4.3-classic) release=6.4.3 library=libamdhip64.so.6 svm= ;;
+	6.4.3-svm) release=6.4.3 library=libamdhip64.so.6 svm=1 ;;
+	esac
+}
+
+# begin MODE [attached]: the words of tests/rocm/pins.c, with pincap's library or without.
 begin() {
-	local version=$1 library=$2
-	shift 2
-	if [ "$version" = 5.2.3 ]; then
-		talk a --no-preload -- env "$@" "${SHIMMED[@]}" "$T/pins" "$library"
+	local with=(env) attach=--no-preload preload=$SHIM
+	mode "$1"
+	[ -z "$svm" ] || with=(env KFD_SHIM_SVM=1)
+	if [ "$2" = attached ]; then
+		attach=-q preload=$PRELOAD:$SHIM
+	fi
+	if [ "$release" = 5.2.3 ]; then
+		talk a "$attach" -- "${with[@]}" "${SHIMMED[@]}" "$T/pins" "$library"
 	else
-		"$root/tests/rocm/fetch.sh" "$ROCM" "$version" >"$S/fetch" 2>&1 ||
-			skip "HIP $version: $(tail -n 1 "$S/fetch")"
-		talk a --no-preload -- env "$@" "$root/tests/rocm/run.sh" "$ROCM" "$version" \
-			--preload "$SHIM" "$T/pins" "$library"
+		"$root/tests/rocm/fetch.sh" "$ROCM" "$release" >"$S/fetch" 2>&1 ||
+			skip "HIP $release: $(tail -n 1 "$S/fetch")"
+		talk a "$attach" -- "${with[@]}" "$root/tests/rocm/run.sh" "$ROCM" "$release" \
+			--preload "$preload" "$T/pins" "$library"
 	fi
 	hear a
 	[ "$line" = 'ok ready 1' ]
@@ -57,24 +73,44 @@ rose() {
 	[ "$by" -eq "$1" ] || { echo "gpu rose by $by, not $1"; return 1; }
 }
 
-# What every mode has in common. $1: what unregister gives back of 16 MiB, $2: what
-# the munmap that follows does.
+# What unregister gives back of BYTES, and what the munmap after it.
+by_unregister() { [ -n "$svm" ] && echo 0 || echo "-$1"; }
+by_munmap() { [ -n "$svm" ] && echo "-$1" || echo 0; }
+
+# A pointer that is registered twice is held once, and until it is unmapped, or in
+# classic mode until the process ends: the runtime forgets it at the first unregister.
+register_twice() {
+	word "register 1 $((64 * MIB))" 'ok register 1'
+	rose $((64 * MIB))
+	word 'register-again 1' 'ok register-again 1'
+	rose 0
+	word 'unregister 1' 'ok unregister 1'
+	rose 0
+	word 'unregister 1' 'failed unregister 713'
+	rose 0
+	word 'munmap 1' 'ok munmap 1'
+	rose "$(by_munmap $((64 * MIB)))"
+}
+
+# Pageable memory is pinned for the time of its copy: the peaks say how much.
+copy_pageable() {
+	word "copy $((256 * MIB))" 'ok copy *'
+	rose 0
+	echo "# $release ${svm:+svm}: base $((was / 1024)) KiB, peak $((stat_peak_gpu / 1024)) KiB" >&3
+	[ "$stat_peak_gpu" = "$driver_peak" ] && [ "$map_peak_gpu" = "$driver_peak" ]
+	[ "$driver_peak" -ge $((was + 16 * MIB)) ]
+}
+
 play() {
 	word "copy $((4 * MIB))" 'ok copy *' # queues, and what else comes with the first
 	was=$stat_gpu
-	word "register 1 $((64 * MIB))" 'ok register 1'
-	rose $((64 * MIB))
-	word 'register-again 1' 'ok *'
-	rose 0
-	word 'unregister 1' '*'
-	word 'munmap 1' '*'
-	was=$stat_gpu
+	copy_pageable
 	word "register 2 $((16 * MIB))" 'ok register 2'
 	rose $((16 * MIB))
 	word 'unregister 2' 'ok unregister 2'
-	rose "-$1"
+	rose "$(by_unregister $((16 * MIB)))"
 	word 'munmap 2' 'ok munmap 2'
-	rose "-$2"
+	rose "$(by_munmap $((16 * MIB)))"
 	word "hostmalloc $((32 * MIB))" 'ok *'
 	rose $((32 * MIB))
 	word hostfree 'ok *'
@@ -83,9 +119,15 @@ play() {
 	rose $((32 * MIB))
 	word free 'ok *'
 	rose -$((32 * MIB))
-	word "copy $((256 * MIB))" 'ok copy *'
-	rose 0
+	register_twice
+}
+
+# Holds one of each kind when it ends.
+hold() {
 	word "register 3 $((8 * MIB))" 'ok register 3'
+	word "hostmalloc $((4 * MIB))" 'ok *'
+	word "managed $((2 * MIB))" 'ok *'
+	[ "$stat_gpu" -ge $((14 * MIB)) ]
 }
 
 leave_without_freeing() {
@@ -101,35 +143,41 @@ die() {
 	nothing_left
 }
 
-@test 'HIP 5.2.3, classic' {
-	begin 5.2.3 libamdhip64.so.5
-	play $((16 * MIB)) 0
+whole_life() {
+	begin "$1" "$2"
+	play
+	hold
+	if [ "$2" = attached ]; then
+		[ "$stat_charges" -ge 6 ] # it was asked, and nothing is held
+	else
+		[ "$stat_charges" = 0 ]
+	fi
 	leave_without_freeing
 }
 
-@test 'HIP 5.7.1, classic' {
-	begin 5.7.1 libamdhip64.so.5
-	play $((16 * MIB)) 0
-	leave_without_freeing
-}
-
-@test 'HIP 5.7.1, SVM' {
-	begin 5.7.1 libamdhip64.so.5 KFD_SHIM_SVM=1
-	play 0 $((16 * MIB))
+short_life() {
+	begin "$1" "$2"
+	hold
 	die
 }
 
-@test 'HIP 6.4.3, classic' {
-	begin 6.4.3 libamdhip64.so.6
-	play $((16 * MIB)) 0
-	die
-}
+@test 'HIP 5.2.3, classic' { whole_life 5.2.3-classic; }
+@test 'HIP 5.7.1, classic' { whole_life 5.7.1-classic; }
+@test 'HIP 5.7.1, SVM' { whole_life 5.7.1-svm; }
+@test 'HIP 6.4.3, classic' { whole_life 6.4.3-classic; }
+@test 'HIP 6.4.3, SVM' { whole_life 6.4.3-svm; }
 
-@test 'HIP 6.4.3, SVM' {
-	begin 6.4.3 libamdhip64.so.6 KFD_SHIM_SVM=1
-	play 0 $((16 * MIB))
-	leave_without_freeing
-}
+@test 'HIP 5.2.3, classic, killed' { short_life 5.2.3-classic; }
+@test 'HIP 5.7.1, classic, killed' { short_life 5.7.1-classic; }
+@test 'HIP 5.7.1, SVM, killed' { short_life 5.7.1-svm; }
+@test 'HIP 6.4.3, classic, killed' { short_life 6.4.3-classic; }
+@test 'HIP 6.4.3, SVM, killed' { short_life 6.4.3-svm; }
+
+@test 'HIP 5.2.3, classic, library attached' { whole_life 5.2.3-classic attached; }
+@test 'HIP 5.7.1, classic, library attached' { whole_life 5.7.1-classic attached; }
+@test 'HIP 5.7.1, SVM, library attached' { whole_life 5.7.1-svm attached; }
+@test 'HIP 6.4.3, classic, library attached' { whole_life 6.4.3-classic attached; }
+@test 'HIP 6.4.3, SVM, library attached' { whole_life 6.4.3-svm attached; }
 
 @test "a render node's buffers" {
 	stop_driver

@@ -195,7 +195,7 @@ static void cgroups_full(void **state)
 		locker_end(pids[i]);
 		cg_remove(&dirs[i]);
 	}
-	usage_by_stat(&parent); /* sweeps */
+	usage_by_stat(&parent);			   /* sweeps */
 	assert_usage_held(last, PAGE, 0, 8 * MIB); /* it moved to its own */
 	assert_usage_held(&parent, DIRS / 2 * PAGE, 0, 8 * MIB);
 	assert_int_equal(entry(last).records, 2);
@@ -292,7 +292,8 @@ int main(int argc, char **argv)
 	setenv("PINCAP_MAX_ENTRIES", bounds, 1);
 	harness_init(argc, argv);
 	if (!access("/sys/fs/bpf/pincap", F_OK)) {
-		puts("1..1\nok 1 - full # SKIP a kernel side is loaded, with maps of their proper size");
+		puts("1..1\nok 1 - full # SKIP a kernel side is loaded, with maps of their proper "
+		     "size");
 		return 0;
 	}
 	return cmocka_run_group_tests(tests, harness_setup, harness_teardown);

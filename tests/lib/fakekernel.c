@@ -181,6 +181,7 @@ int getsockopt(int fd, int level, int option, void *value, socklen_t *len)
 		kernel.statuses++;
 		status.alloc = kernel.alloc;
 		status.held = kernel.held;
+		status.gpu = kernel.gpu;
 		memcpy(value, &status, sizeof(status));
 	}
 	pthread_mutex_unlock(&lock);

@@ -17,6 +17,7 @@ struct fakekernel {
 	unsigned int undecided; /* charges to put off with EINPROGRESS */
 	uint32_t alloc;		/* policy that STATUS tells */
 	bool blind;		/* driver pins are not visible: they stay held */
+	uint64_t gpu;		/* what status says that it sees of them */
 	uint64_t held;		/* admitted, in flight included */
 	uint64_t peak;		/* highest VmLck + held seen at a charge */
 	uint64_t last_charge;

@@ -62,7 +62,8 @@ static void load(const char *library)
 	if (!handle)
 		errx(1, "%s", dlerror());
 	for (i = 0; i < ARRAY_SIZE(functions); i++) {
-		*functions[i].to = dlsym(handle, functions[i].name);
+		/* As a linked program finds them: a preloaded library's come first. */
+		*functions[i].to = dlsym(RTLD_DEFAULT, functions[i].name);
 		if (!*functions[i].to)
 			errx(1, "%s", dlerror());
 	}

@@ -123,19 +123,29 @@ static void ask(struct hook_call *call, uint64_t bytes, const void *start)
 	note(call->name, answer_str(rc), rc < 0 ? wanted : bytes);
 }
 
+/* Does the kernel side see what this process's driver takes? Then the call took no
+ * more than was seen: the pointer was registered already, or the runtime had room. */
+static bool is_driver_seen(void)
+{
+	struct pincap_status status;
+
+	return client_status(&status) == 0 && status.gpu > 0;
+}
+
 static void end(struct hook_call *call, bool ok, const void *ptr)
 {
 	int64_t held = call->admitted ? client_settle() : 0;
+	/* What a failed call took is not taken. What the kernel counts itself is not held
+	 * either: nothing would ever give it back. */
+	bool stays = held > 0 && ok && call->kind != PINCAP_KIND_LOCK && !is_driver_seen();
 
-	/* What a failed call took is not taken. What the kernel counts itself is
-	 * not held either: nothing would ever give it back. */
-	if (held > 0 && (!ok || call->kind == PINCAP_KIND_LOCK))
-		client_uncharge((uint64_t)held);
-	else if (held > 0)
+	if (stays)
 		held_add(ptr, (uint64_t)held);
+	else if (held > 0)
+		client_uncharge((uint64_t)held);
 	if (call->admitted && !ok)
 		note(call->name, "failed, settled", 0);
-	else if (held > 0)
+	else if (stays)
 		note(call->name, "settled, held", (uint64_t)held);
 	depth--;
 }
