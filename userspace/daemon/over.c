@@ -12,17 +12,21 @@ static bool is_over(const struct pincap_cgroup *cg)
 	return cg->limit != PINCAP_UNLIMITED && (uint64_t)cg->current > cg->limit;
 }
 
+/* Marked as long as it may be frozen: whoever comes after us must know. */
 static void freeze(struct daemon *d, const struct budget *b, bool frozen)
 {
-	int err = tenants_freeze(b->cgpath, frozen);
+	int err;
 
-	if (err)
+	if (frozen)
+		apply_frozen(d, b, true);
+	err = tenants_freeze(b->cgpath, frozen);
+	if (err) {
 		log_ret(err, "%s '%s'", frozen ? "freeze" : "thaw", b->cgpath);
-	else
-		pr_warn("'%s' is %s", b->cgpath,
-			frozen ? "frozen: it is over its limit" : "thawed");
-	if (!err)
-		apply_frozen(d, b, frozen);
+		return;
+	}
+	pr_warn("'%s' is %s", b->cgpath, frozen ? "frozen: it is over its limit" : "thawed");
+	if (!frozen)
+		apply_frozen(d, b, false);
 }
 
 static void send(const struct budget *b, int sig)
