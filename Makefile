@@ -228,6 +228,7 @@ help:
 	@echo '                 virtual machines (KERNEL=6.12 ONLY="load kernel-count": some)'
 	@echo 'bench-admission  cost of admission against a bare system call'
 	@echo 'bench-accounting cost of counting to everybody, sweep, eBPF time per event'
+	@echo '                 (KERNEL=6.12: in a virtual machine, where fexit loads)'
 	@echo 'fuzz             the configuration and its patterns, FUZZ_SECONDS (60) each'
 	@echo 'deps             install the Debian packages that building and testing need'
 	@echo 'install          to $$DESTDIR$$PREFIX (/usr/local)'

@@ -126,9 +126,11 @@ $(T)/lock-static: $(O)/tests/e2e/lock.o
 $(T)/lock-static: LIBS = -static
 
 $(T)/bench_accounting: $(O)/tests/bench/bench_accounting.o
+$(T)/bench_sweep: $(O)/tests/bench/bench_sweep.o $(patsubst %.c,$(O)/%.o,$(COMMON_SRCS) $(CONTROL_SRCS))
+$(T)/bench_sweep: LIBS = $(shell $(PKG_CONFIG) --libs libbpf libcgroup libsystemd)
 $(T)/bench_admission: $(O)/tests/bench/bench_admission.o
 
-TEST_PROGRAMS := $(T)/kfd-driver $(T)/mkmodel $(T)/loader $(T)/locker $(T)/gpu_life $(T)/lock $(T)/lock-static $(T)/render_client $(T)/pins $(T)/bench_admission $(T)/bench_accounting \
+TEST_PROGRAMS := $(T)/kfd-driver $(T)/mkmodel $(T)/loader $(T)/locker $(T)/gpu_life $(T)/lock $(T)/lock-static $(T)/render_client $(T)/pins $(T)/bench_admission $(T)/bench_accounting $(T)/bench_sweep \
 	$(T)/kernel/actor \
 	$(UNIT_TESTS:%=$(T)/test_%) $(CONFIG_TESTS:%=$(T)/test_%) $(LIB_TESTS:%=$(L)/test_%) $(KERNEL_TESTS:%=$(T)/kernel/test_%) \
 	$(DAEMON_TESTS:%=$(T)/daemon/test_%)
@@ -179,5 +181,5 @@ demo-pressure-run: tests
 bench-admission-run: all $(T)/bench_admission
 	@tests/bench/admission.sh $(T)/bench_admission
 
-bench-accounting-run: all $(T)/bench_accounting
-	@tests/bench/accounting.py $(T)/bench_accounting
+bench-accounting-run: all $(T)/bench_accounting $(T)/bench_sweep $(if $(KERNEL),tests)
+	@tests/bench/accounting.py $(T) $(if $(KERNEL),--guest $(KERNEL))
