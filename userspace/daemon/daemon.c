@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <systemd/sd-daemon.h>
 
 #include "userspace/common/cgroup.h"
@@ -16,6 +17,10 @@
 #include "userspace/daemon/over.h"
 #include "userspace/daemon/reload.h"
 #include "userspace/daemon/socket.h"
+
+/* It has little to do, and that when all others fight for the processors: whoever pins
+ * on all of them must not keep the reserve from being looked at. */
+#define NICE (-10)
 
 /* Of PINCAP_HEARTBEAT_NS a fifth: a busy machine may miss some. */
 #define BEAT_USEC 200000
@@ -301,6 +306,8 @@ static int begin(struct daemon *d)
 		err = add_sources(d);
 	if (err)
 		return err;
+	if (setpriority(PRIO_PROCESS, 0, NICE))
+		pr_debug("nice %d: %m, ignoring", NICE);
 	err = caps_drop();
 	return err ? log_ret(err, "drop capabilities") : 0;
 }
