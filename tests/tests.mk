@@ -109,8 +109,8 @@ $(T)/kernel/actor: LIBS = -luring
 
 DAEMON_TESTS := $(patsubst tests/daemon/test_%.c,%,$(wildcard tests/daemon/test_*.c))
 DAEMON_TEST_OBJS := $(KERNEL_OBJS) $(patsubst %.c,$(O)/%.o,$(filter-out tests/daemon/test_%.c,$(wildcard tests/daemon/*.c)))
-$(foreach t,$(DAEMON_TESTS),$(eval $(T)/daemon/test_$(t): $(O)/tests/daemon/test_$(t).o $(DAEMON_TEST_OBJS) $(O)/libpincap.a))
-$(DAEMON_TESTS:%=$(T)/daemon/test_%): LIBS = $(O)/libpincap.a -pthread -lcmocka -luring $(shell $(PKG_CONFIG) --libs jansson libbpf)
+$(foreach t,$(DAEMON_TESTS),$(eval $(T)/daemon/test_$(t): $(O)/tests/daemon/test_$(t).o $(DAEMON_TEST_OBJS) $(COMMON_SRCS:%.c=$(O)/%.o) $(O)/libpincap.a))
+$(DAEMON_TESTS:%=$(T)/daemon/test_%): LIBS = $(O)/libpincap.a -pthread -lcmocka -luring $(shell $(PKG_CONFIG) --libs jansson libbpf libcgroup)
 
 $(T)/render_client: $(O)/tests/kfd/render_client.o
 $(O)/tests/kfd/render_client.o: override CFLAGS += $(KFD_CFLAGS)
