@@ -107,6 +107,39 @@ void pincapd_configure(const char *fmt, ...)
 	assert_return_code(rename(from, in_dir("pincap.yaml")), errno);
 }
 
+void pincapd_configure_raw(const char *text)
+{
+	FILE *f = fopen(in_dir("pincap.yaml"), "we");
+
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+static const char *program(void)
+{
+	const char *given = getenv("PINCAPD");
+
+	return given && *given ? given : "build/pincapd";
+}
+
+int pincapd_check(char *ret, size_t size)
+{
+	char line[1200];
+	size_t len;
+	FILE *f;
+	int status;
+
+	snprintf(line, sizeof(line), "%s --check %s 2>&1 >/dev/null", program(),
+		 in_dir("pincap.yaml"));
+	f = popen(line, "re");
+	assert_non_null(f);
+	len = fread(ret, 1, size - 1, f);
+	ret[len] = '\0';
+	status = pclose(f);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 /* What it told systemd since. */
 static void hear_systemd(void)
 {
@@ -153,13 +186,12 @@ static void wait_ready(unsigned int before)
 
 static void become(const char *argument)
 {
-	const char *given = getenv("PINCAPD"), *path = given && *given ? given : "build/pincapd";
 	int fd = open(in_dir("log"), O_WRONLY | O_CREAT | O_APPEND, 0644);
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	dup2(fd, STDERR_FILENO);
-	execl(path, "pincapd", "--config", in_dir("pincap.yaml"), argument, NULL);
-	fprintf(stderr, "run '%s': %s\n", path, strerror(errno));
+	execl(program(), "pincapd", "--config", in_dir("pincap.yaml"), argument, NULL);
+	fprintf(stderr, "run '%s': %s\n", program(), strerror(errno));
 	_exit(127);
 }
 
@@ -219,6 +251,16 @@ void pincapd_forget(void)
 		return;
 	fseek(f, 0, SEEK_END);
 	self.log_from = ftell(f);
+	fclose(f);
+}
+
+void pincapd_log(char *ret, size_t size)
+{
+	FILE *f = fopen(in_dir("log"), "re");
+
+	assert_non_null(f);
+	fseek(f, self.log_from, SEEK_SET);
+	ret[fread(ret, 1, size - 1, f)] = '\0';
 	fclose(f);
 }
 

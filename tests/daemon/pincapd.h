@@ -9,6 +9,7 @@
 #define TESTS_DAEMON_PINCAPD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 /* cmocka's group and test fixtures, around the harness' own. */
@@ -21,6 +22,12 @@ const char *pincapd_dir(void);
 
 /* Write the configuration. The sockets' paths are added. */
 void pincapd_configure(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* The same, and nothing is added. */
+void pincapd_configure_raw(const char *text);
+
+/* `pincapd --check` on it: the exit code, and what it says on stderr. */
+int pincapd_check(char *ret, size_t size);
 
 /* Returns when it is ready. `argument`: one more, or NULL. */
 void pincapd_start_with(const char *argument);
@@ -38,6 +45,8 @@ void pincapd_reload(void);
 bool pincapd_says(const char *regex);
 /* How many lines have it by now. */
 unsigned int pincapd_said(const char *regex);
+/* All of it. */
+void pincapd_log(char *ret, size_t size);
 /* From here on; what was logged before is forgotten. */
 void pincapd_forget(void);
 
