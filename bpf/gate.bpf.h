@@ -88,7 +88,8 @@ static __noinline int tell_mkdir(u64 cgid, const char *path)
 	return 0;
 }
 
-static __noinline int tell_rmdir(u64 cgid)
+/* Not one of many: however soon after the last. */
+static __noinline int tell_now(u64 cgid, u32 kind, u64 bytes)
 {
 	struct pincap_gate *g = gate_get();
 	u64 now = bpf_ktime_get_ns();
@@ -101,7 +102,7 @@ static __noinline int tell_rmdir(u64 cgid)
 		STAT(events_lost);
 		return 0;
 	}
-	event_fill(e, PINCAP_EVENT_RMDIR, cgid, 0, 0, now);
+	event_fill(e, kind, cgid, bytes, 0, now);
 	bpf_ringbuf_submit(e, 0);
 	return 0;
 }

@@ -277,6 +277,7 @@ enum pincap_event_kind {
 	PINCAP_EVENT_FULL = 4,	  /* current rose to its limit, or above it */
 	PINCAP_EVENT_REFUSED = 5, /* a request for `bytes` was; cgroup_id: whose limit decided,
 				   * or who asked when it was the reserve */
+	PINCAP_EVENT_SET = 6,	  /* a budget was changed, by hand; bytes: current */
 };
 
 struct pincap_event {

@@ -83,7 +83,7 @@ int BPF_PROG(cgroup_removed, struct cgroup *cgrp)
 
 	if (!is_v2(cgrp))
 		return 0;
-	tell_rmdir(cgid);
+	tell_now(cgid, PINCAP_EVENT_RMDIR, 0);
 	cg = bpf_map_lookup_elem(&cgroups, &cgid);
 	if (!cg)
 		return 0;
@@ -235,5 +235,7 @@ int set_budget(struct pincap_set_budget *b)
 	if (b->mask & PINCAP_SET_OBSERVE)
 		cg->observe = b->observe;
 	set_flags(cg, b->mask);
+	if (!(b->mask & PINCAP_SET_RULED)) /* else it is the controller's own doing */
+		tell_now(cgid, PINCAP_EVENT_SET, cg->current);
 	return 0;
 }

@@ -27,12 +27,12 @@ static struct {
 	unsigned int n;
 	struct pincap_event last;
 	char path[PINCAP_EVENT_PATH];
-} heard[PINCAP_EVENT_REFUSED + 1];
+} heard[PINCAP_EVENT_SET + 1];
 
 static void on_event(const struct pincap_event *e, const char *path, void *ctx)
 {
 	(void)ctx;
-	assert_in_range(e->kind, PINCAP_EVENT_MKDIR, PINCAP_EVENT_REFUSED);
+	assert_in_range(e->kind, PINCAP_EVENT_MKDIR, PINCAP_EVENT_SET);
 	heard[e->kind].n++;
 	heard[e->kind].last = *e;
 	if (path)
@@ -365,11 +365,15 @@ static void news(void **state)
 	assert_string_equal(heard[PINCAP_EVENT_MKDIR].path, cg.dir + strlen(scratch_mount()));
 	gate_decided(gate, cg.id);
 	set_limit(&cg, "4M");
-	set(&cg, (struct pincap_set_budget){ .high = 2 * MIB, .mask = PINCAP_SET_HIGH });
+	assert_true(hear(PINCAP_EVENT_SET, cg.id));
+	/* what a controller does itself is no news to it */
+	set(&cg, (struct pincap_set_budget){ .high = 2 * MIB,
+					     .mask = PINCAP_SET_HIGH | PINCAP_SET_RULED });
 	actor_start(&p, &cg, false);
 	actor_must(&p, 0, "charge %lld %d", 3 * MIB, PINCAP_DRIVER);
 	assert_true(hear(PINCAP_EVENT_HIGH, cg.id));
 	assert_int_equal(heard[PINCAP_EVENT_HIGH].last.bytes, 3 * MIB);
+	assert_int_equal(heard[PINCAP_EVENT_SET].n, 1);
 	usleep(120000); /* at most one in 100 ms: EVENT_GAP_NS */
 	gate_beat(gate);
 	actor_fails(&p, EDQUOT, "charge %lld %d", 2 * MIB, PINCAP_DRIVER);

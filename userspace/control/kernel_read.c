@@ -70,38 +70,68 @@ int kernel_set_budget(struct kernel *k, const uint64_t *chain, unsigned int dept
 	return kernel_change_budget(k, chain[0], b);
 }
 
+/* Of a map that is read: entries, and how many there is room for. */
+struct entries {
+	size_t key_size, value_size;
+	char *keys, *values;
+	uint32_t count, room;
+};
+
+static int make_room(struct entries *e)
+{
+	uint32_t room = e->room ? 2 * e->room : 256;
+	char *keys = reallocarray(e->keys, room, e->key_size), *values;
+
+	if (!keys)
+		return -ENOMEM;
+	e->keys = keys;
+	values = reallocarray(e->values, room, e->value_size);
+	if (!values)
+		return -ENOMEM;
+	e->values = values;
+	e->room = room;
+	return 0;
+}
+
+/* One go: as many buckets as fit. -ENOENT: that was the last; -ENOSPC: not even one. */
+static int read_buckets(int fd, struct entries *e, uint32_t *batch, bool first)
+{
+	uint32_t count = e->room - e->count;
+	int err;
+
+	err = bpf_map_lookup_batch(fd, first ? NULL : batch, batch,
+				   e->keys + e->count * e->key_size,
+				   e->values + e->count * e->value_size, &count, NULL);
+	if (!err || err == -ENOENT)
+		e->count += count;
+	return err;
+}
+
 /*
  * Read a whole hash map, bucket by bucket. Stepping from key to key would start
  * over whenever the last key was deleted meanwhile. *ret_keys and *ret_values are
- * malloc'd arrays; returns their length or a negative errno.
+ * malloc'd arrays; returns their length or a negative errno. Takes the memory that
+ * the entries need and not what a full map would: most are nearly empty.
  */
 static int read_all(int fd, size_t key_size, size_t value_size, void **ret_keys, void **ret_values)
 {
-	struct bpf_map_info info = {};
-	uint32_t len = sizeof(info), n = 0, batch = 0;
-	_cleanup_free_ char *keys = NULL;
-	_cleanup_free_ char *values = NULL;
-	int err = bpf_obj_get_info_by_fd(fd, &info, &len);
+	struct entries e = { .key_size = key_size, .value_size = value_size };
+	bool first = true;
+	uint32_t batch = 0;
+	int err;
 
-	if (err)
-		return err;
-	keys = calloc(info.max_entries, key_size);
-	values = calloc(info.max_entries, value_size);
-	if (!keys || !values)
-		return -ENOMEM;
-	for (bool first = true; !err; first = false) {
-		uint32_t count = info.max_entries - n;
-
-		err = bpf_map_lookup_batch(fd, first ? NULL : &batch, &batch, keys + n * key_size,
-					   values + n * value_size, &count, NULL);
-		if (!err || err == -ENOENT)
-			n += count;
-	}
-	if (err != -ENOENT) /* which says that it was the last bucket */
-		return err;
-	*ret_keys = TAKE_PTR(keys);
-	*ret_values = TAKE_PTR(values);
-	return (int)n;
+	do {
+		err = e.count == e.room ? make_room(&e) : 0;
+		if (!err)
+			err = read_buckets(fd, &e, &batch, first);
+		if (err == -ENOSPC)
+			err = make_room(&e);
+		else
+			first = false;
+	} while (!err);
+	*ret_keys = e.keys;
+	*ret_values = e.values;
+	return err == -ENOENT ? (int)e.count : err;
 }
 
 int kernel_each_cgroup(struct kernel *k, kernel_cgroup_fn fn, void *ctx)
