@@ -81,7 +81,7 @@ int budget_new(struct budget **ret, struct budgets *bs, struct notify *n, uint64
 	b->cgid = cgid;
 	b->made_ms = clock_ms();
 	b->pass = bs->pass;
-	b->in_use = true;
+	b->is_awake = true;
 	list_add_behind(&bs->all, &b->in_all);
 	list_add_behind(bucket(bs, cgid), &b->in_ids);
 	bs->count++;

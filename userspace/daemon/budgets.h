@@ -48,7 +48,7 @@ struct budget {
 	unsigned int deaf;     /* libraries */
 	unsigned int pass;     /* budgets.pass when a walk last met it */
 	unsigned int scan;     /* budgets.scan likewise */
-	bool in_use;	       /* looked at with every tick */
+	bool is_awake;	       /* looked at with every tick */
 	bool is_kept;	       /* a rule matches, but it was set by hand before that was seen */
 	uint64_t made_ms;      /* memory.max of a new cgroup may come after it */
 	struct rule_base base; /* that its sizes were resolved for */

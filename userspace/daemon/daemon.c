@@ -31,7 +31,7 @@
  * end nothing but it finds. */
 #define SWEEP_MIN_MS 1000
 #define SWEEP_MAX_MS 10000
-#define SWEEP_PART   400
+#define SWEEP_PART   1000
 
 #define LOSS_GAP_MS 200 /* between two sweeps that losses bring about */
 
@@ -215,7 +215,7 @@ static int on_tick(sd_event_source *source, uint64_t usec, void *ctx)
 	if (now >= d->scan_ms) {
 		scan(d, now);
 	} else if (now >= d->look_ms) {
-		look_in_use(d);
+		look_at_awake(d);
 		d->look_ms = now + d->config->tick_ms;
 	} else {
 		look_at(d, d->root); /* near the reserve */

@@ -60,7 +60,7 @@ struct daemon {
 	uint64_t heard;	   /* the highest id of a cgroup that is known */
 	uint64_t lost;	   /* gate_lost() at the last walk */
 	uint64_t losses;   /* losses_sum() at the last sweep */
-	uint64_t look_ms;  /* when to look at those in use next, */
+	uint64_t look_ms;  /* when to look at those awake next, */
 	uint64_t scan_ms;  /* at everybody, */
 	uint64_t sweep_ms; /* and to sweep */
 	uint64_t swept_ms;

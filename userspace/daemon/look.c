@@ -107,8 +107,8 @@ static void look(struct daemon *d, struct budget *b, const struct pincap_cgroup 
 		report_deaf(d, b, now);
 	over_look(d, b, cg, observes, now);
 	report_refusals(d, b, cg, now);
-	b->in_use = cg->current || b->past.stopped_for != DECIDE_FINE || b->past.releasing ||
-		    b->over.since_ms || b == d->root;
+	b->is_awake = b->past.stopped_for != DECIDE_FINE || b->past.releasing || b->over.since_ms ||
+		      b == d->root;
 }
 
 void look_at(struct daemon *d, struct budget *b)
@@ -119,10 +119,10 @@ void look_at(struct daemon *d, struct budget *b)
 		look(d, b, &cg, clock_ms());
 }
 
-void look_in_use(struct daemon *d)
+void look_at_awake(struct daemon *d)
 {
 	for (struct list *l = d->budgets.all.next; l != &d->budgets.all; l = l->next)
-		if (budgets_of(l)->in_use)
+		if (budgets_of(l)->is_awake)
 			look_at(d, budgets_of(l));
 }
 

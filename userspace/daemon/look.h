@@ -8,8 +8,9 @@
 /* One that something happened to. */
 void look_at(struct daemon *d, struct budget *b);
 
-/* All that are in use. */
-void look_in_use(struct daemon *d);
+/* All that are stopped, asked for memory, or over. The others ring when something
+ * happens to them. */
+void look_at_awake(struct daemon *d);
 
 /* Every entry of the kernel side: finds budgets that were set by hand, and forgets
  * those whose cgroup is gone. */
