@@ -421,6 +421,9 @@ static __noinline int do_status(struct mm_struct *mm, struct pincap_status *out)
 		.st = { .abi = PINCAP_ABI, .limit = PINCAP_UNLIMITED, .room = PINCAP_UNLIMITED },
 	};
 
+	w.st.bound_id = unknown_0;
+	w.st.alloc = unknown_0;
+	w.st.release = unknown_0;
 	w.cgid = cgroup_ensure(cgrp);
 	w.st.cgroup_id = w.cgid;
 	if (w.cgid)

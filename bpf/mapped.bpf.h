@@ -54,7 +54,13 @@ static long mapped_step(u32 i, struct mapped_walk *w)
  * mmap lock is no answer: the next sweep asks again. */
 static __noinline bool has_hole(struct task_struct *task, struct pincap_process *rec)
 {
-	struct mapped_walk w = { .task = task, .birth = rec->birth, .next = rec->svm_head };
+	struct mapped_walk w = {
+		.task = task,
+		.birth = rec->birth,
+		.at = unknown_0,
+		.end = unknown_0,
+		.next = rec->svm_head,
+	};
 
 	bpf_loop(RANGES_MAX, mapped_step, &w, 0);
 	return w.err == -ENOENT;
@@ -166,7 +172,7 @@ static long segment_step(u32 i, struct segment_walk *w)
 /* 0: nothing is there, or the mmap lock stayed busy. */
 static __noinline u64 segment_end(struct task_struct *task, u64 start)
 {
-	struct segment_walk w = { .task = task, .at = start };
+	struct segment_walk w = { .task = task, .at = start, .file = unknown_0 };
 
 	bpf_loop(LOCK_TRIES, segment_step, &w, 0);
 	return w.at > start ? w.at : 0;

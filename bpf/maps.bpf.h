@@ -17,6 +17,14 @@ const volatile __u32 processes_max = 65536; /* entries of `processes` */
 const char bpf_metadata_tool[] SEC(".rodata") = "pincap";
 const volatile char bpf_metadata_version[32] SEC(".rodata");
 
+/*
+ * 0, which the verifier cannot know. Before Linux 6.7 it looks at the body of a bpf_loop,
+ * or of another callback, for its first turn only, takes what is a constant then for one
+ * in every turn, and drops the branches that this rules out. So what a body reads and
+ * has changed in an earlier turn begins as this.
+ */
+volatile __u64 unknown_0;
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);

@@ -140,7 +140,13 @@ static long svm_cut_step(u32 i, struct svm_walk *w)
  * let in. */
 static __noinline s64 svm_allow(struct pincap_process *rec, u64 start, u64 end, u64 *seen)
 {
-	struct svm_walk w = { .rec = rec, .birth = rec->birth, .start = start, .end = end };
+	struct svm_walk w = {
+		.rec = rec,
+		.birth = rec->birth,
+		.start = start,
+		.end = end,
+		.prev = unknown_0,
+	};
 
 	*seen = 0;
 	if (!svm_lock(rec))
@@ -165,7 +171,7 @@ static __noinline s64 svm_withdraw(struct pincap_process *rec, u64 start, u64 en
 	if (!svm_lock(rec))
 		return 0;
 	r = after && after < start ? svm_find(w.birth, after) : NULL;
-	w.prev = r ? after : 0;
+	w.prev = r ? after : unknown_0;
 	w.at = r ? r->next : rec->svm_head;
 	bpf_loop(RANGES_MAX, svm_cut_step, &w, 0);
 	rec->svm += w.delta;

@@ -330,6 +330,32 @@ static void base_counts(void **state)
 	assert_usage(&cg, 0, 0);
 }
 
+static void see_bounds(const struct cg *bound)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct pincap_status st;
+
+	CHILD_EQUAL(ask_status(fd, &st), 0);
+	CHILD_EQUAL(st.bound_id, bound->id);
+	CHILD_EQUAL(st.limit, 8 * MIB);
+	CHILD_EQUAL(st.room, 8 * MIB);
+}
+
+/* Of several budgets on the way up the one with the least room is told, wherever it is. */
+static void tightest_bounds(void **state)
+{
+	struct cg cgs[3];
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		cg_make(&cgs[i], i ? &cgs[i - 1] : NULL, "bound");
+	for (int tight = 0; tight < 3; tight++) {
+		for (int i = 0; i < 3; i++)
+			set_limit(&cgs[i], i == tight ? "8M" : "64M");
+		child_run(&cgs[2], see_bounds, &cgs[tight]);
+	}
+}
+
 #define TEST(fn)                                   \
 	{                                          \
 #fn, fn, NULL, test_teardown, NULL \
@@ -342,6 +368,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(small_allowance),
 	TEST(no_allowance_in_nothing),
 	TEST(base_counts),
+	TEST(tightest_bounds),
 };
 
 HARNESS_MAIN(tests)

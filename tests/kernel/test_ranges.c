@@ -36,7 +36,9 @@ struct buffer {
 static struct {
 	char *arena;
 	char *elsewhere;
-	bool gpu[PAGES]; /* the GPU may access this page */
+	bool gpu[PAGES];  /* the GPU may access this page */
+	const char *last; /* what was done, and where */
+	size_t first, pages;
 	struct buffer buffers[BUFFERS];
 	uint64_t random;
 } m;
@@ -134,6 +136,9 @@ static void operate(void)
 
 	if (pages > PAGES - first)
 		pages = PAGES - first;
+	m.first = first;
+	m.pages = pages;
+	m.last = "svm";
 	switch (dice(9)) {
 	case 0:
 	case 1:
@@ -144,19 +149,24 @@ static void operate(void)
 		do_svm(first, pages, SET_ATTR, NO_ACCESS);
 		break;
 	case 4:
+		m.last = "munmap";
 		CHILD_EQUAL(munmap(m.arena + first * PAGE, pages * PAGE), 0);
 		mark(first, pages, false);
 		break;
 	case 5:
+		m.last = "move";
 		do_move(first, pages);
 		break;
 	case 6:
+		m.last = "shrink";
 		do_shrink(first, pages);
 		break;
 	case 7:
+		m.last = "buffer";
 		do_buffer();
 		return;
 	default:
+		m.last = "nothing";
 		do_nothing(first, pages);
 		return;
 	}
@@ -169,8 +179,11 @@ static void check(const struct cg *cg, const char *when, unsigned int round)
 	map_cgroup(cg, &entry);
 	if (entry.gpu == expected() && entry.current == entry.gpu)
 		return;
-	fprintf(stderr, "%s, operation %u: gpu %lld, current %lld, not %" PRId64 "\n", when, round,
-		(long long)entry.gpu, (long long)entry.current, expected());
+	fprintf(stderr,
+		"%s, operation %u (%s of %zu pages from %zu): gpu %lld, current %lld, not %" PRId64
+		"\n",
+		when, round, m.last, m.pages, m.first, (long long)entry.gpu,
+		(long long)entry.current, expected());
 	_exit(1);
 }
 
