@@ -30,6 +30,7 @@ static struct {
 	int systemd; /* what systemd listens at */
 	char status[512];
 	unsigned int ready;
+	unsigned int before; /* it was started: how often ready */
 	long log_from;
 } self;
 
@@ -195,17 +196,30 @@ static void become(const char *argument)
 	_exit(127);
 }
 
-void pincapd_start_with(const char *argument)
+static void begin(const char *argument)
 {
-	unsigned int before;
-
 	assert_int_equal(self.pid, 0);
 	hear_systemd();
-	before = self.ready;
+	self.before = self.ready;
 	self.pid = fork();
 	if (!self.pid)
 		become(argument);
-	wait_ready(before);
+}
+
+void pincapd_wait(void)
+{
+	wait_ready(self.before);
+}
+
+void pincapd_begin(void)
+{
+	begin(NULL);
+}
+
+void pincapd_start_with(const char *argument)
+{
+	begin(argument);
+	pincapd_wait();
 }
 
 void pincapd_start(void)

@@ -32,6 +32,9 @@ int pincapd_check(char *ret, size_t size);
 /* Returns when it is ready. `argument`: one more, or NULL. */
 void pincapd_start_with(const char *argument);
 void pincapd_start(void);
+/* The two halves of it. */
+void pincapd_begin(void);
+void pincapd_wait(void);
 pid_t pincapd_pid(void);
 
 /* SIGTERM, and it must end well. */
