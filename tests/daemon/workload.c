@@ -64,6 +64,16 @@ static bool lock_one(enum workload_kind kind)
 	return !rc;
 }
 
+static void say_status(void)
+{
+	struct pincap_info info = { .size = sizeof(info) };
+
+	if (pincap_status(&info))
+		return;
+	self->stopped = info.stopped;
+	self->epoch = info.epoch;
+}
+
 static void live(enum workload_kind kind, unsigned int mib, int ready)
 {
 	memory =
@@ -85,6 +95,7 @@ static void live(enum workload_kind kind, unsigned int mib, int ready)
 			p.fd = pincap_fd();
 			poll(&p, 1, 1000 / DISPATCHES);
 			pincap_dispatch();
+			say_status();
 		} else {
 			pause();
 		}
@@ -112,6 +123,16 @@ void workload_start(struct workload *w, const struct cg *cg, enum workload_kind 
 	assert_int_equal(poll(&p, 1, READY_MS), 1);
 	assert_int_equal(p.revents & POLLIN, POLLIN);
 	close(ready[0]);
+}
+
+bool workload_becomes_stopped(const struct workload *w, bool stopped)
+{
+	struct deadline d = deadline_in(2000);
+
+	while (w->shared->stopped != stopped)
+		if (!deadline_open(&d))
+			return false;
+	return true;
 }
 
 bool workload_is_well(const struct workload *w)

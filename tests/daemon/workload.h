@@ -25,12 +25,17 @@ struct workload_shared {
 	unsigned int refused;	 /* requests */
 	unsigned int released;	 /* times that it was asked and gave */
 	unsigned int signals;	 /* of any kind that can be caught */
+	unsigned int stopped;	 /* WORKLOAD_GIVES: what the library says of itself */
+	uint64_t epoch;		 /* of the last that it heard */
 };
 
 /* Locks `mib` in pieces of 1 MiB, as far as it is let, and stays. Returns when it has
  * done so. */
 void workload_start(struct workload *w, const struct cg *cg, enum workload_kind kind,
 		    unsigned int mib);
+
+/* Waits until the library says so; 2 s at most. */
+bool workload_becomes_stopped(const struct workload *w, bool stopped);
 
 /* It lives, and what it was when it started. */
 bool workload_is_well(const struct workload *w);
