@@ -12,7 +12,7 @@ usage: accounting.py DIRECTORY [ROUNDS]     environment: PINCAP, BPFTOOL
               ratios of emulated time, if there is no KVM
 DIRECTORY: of bench_accounting and bench_sweep
 """
-import json, os, statistics, subprocess, sys, tempfile
+import atexit, json, os, statistics, subprocess, sys, tempfile
 
 pincap = os.environ.get("PINCAP", "build/pincap")
 bpftool = os.environ.get("BPFTOOL") or "bpftool"
@@ -22,7 +22,9 @@ rounds = int(sys.argv[2]) if len(sys.argv) == 3 else 12
 bounds = {"mlock+munlock of 4 KiB": 1.25, "mmap+munmap of 64 KiB": 1.03,
           "page fault": 1.03, "bare system call": 1.03}
 PROCESSES = 3000
-stand_in = tempfile.NamedTemporaryFile()  # for /dev/kfd
+stand_in = tempfile.NamedTemporaryFile(delete=False)  # for /dev/kfd
+stand_in.close()  # or pincap warns of us
+atexit.register(os.unlink, stand_in.name)
 
 
 def run(*args):
