@@ -25,9 +25,10 @@ $(T)/loader: LIBS = -lamdhip64 -ljansson
 
 # ---- unit tests: cmocka, no kernel side ----
 
-UNIT_TESTS := size decide hostmem cgroup notify scopes preload_text smaps attribution shmlock
+UNIT_TESTS := size decide hostmem cgroup notify scopes preload_text smaps attribution shmlock control_auth
 UNIT_OBJS := $(patsubst %.c,$(O)/%.o,$(COMMON_SRCS) userspace/control/decide.c \
-	userspace/control/peer.c userspace/control/scope.c) \
+	userspace/control/peer.c userspace/control/scope.c \
+	userspace/control/control_auth.c) \
 	$(patsubst %.c,$(O)/%.o,$(wildcard userspace/control/notify*.c)) \
 	$(patsubst %,$(O)/userspace/cli/%.o,smaps spans footprint attribution) $(O)/tests/unit/listener.o
 $(foreach t,$(UNIT_TESTS),$(eval $(T)/test_$(t): $(O)/tests/unit/test_$(t).o $(UNIT_OBJS)))

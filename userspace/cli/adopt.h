@@ -8,6 +8,9 @@
 
 #include "userspace/control/kernel.h"
 
+/* Whether eBPF may be used at all; who may not, asks pincapd. */
+bool cli_is_privileged(void);
+
 /* 0, or the exit code of a failure that was explained. */
 int cli_adopt(struct kernel **ret);
 

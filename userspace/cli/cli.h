@@ -24,6 +24,7 @@ int cmd_attach_host(int argc, char **argv);
 int cmd_load(int argc, char **argv);
 int cmd_unload(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
+int cmd_reload(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 
 #endif

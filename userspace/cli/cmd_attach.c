@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <sys/xattr.h>
 
+#include "userspace/cli/adopt.h"
 #include "userspace/cli/cli.h"
 #include "userspace/cli/leftovers.h"
 #include "userspace/cli/mapped.h"
@@ -148,7 +149,7 @@ static int attach(struct attach *a)
 	const struct kernel_devices devices = { getenv("PINCAP_KFD"), getenv("PINCAP_DRM") };
 	int err;
 
-	if (!run_options_is_privileged()) {
+	if (!cli_is_privileged()) {
 		pr_err("attach needs root, or CAP_BPF, CAP_PERFMON and a cgroup of its own");
 		return -EPERM;
 	}

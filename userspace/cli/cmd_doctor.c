@@ -9,6 +9,8 @@
 #include "userspace/cli/doctor_selftest.h"
 #include "userspace/common/cgroup.h"
 #include "userspace/common/log.h"
+#include "userspace/common/size.h"
+#include "userspace/control/control_client.h"
 #include "userspace/control/kernel.h"
 #include "userspace/control/losses.h"
 #include "userspace/control/probe.h"
@@ -134,6 +136,42 @@ static bool every_process_in_root(void)
 	       streq(cgpath, "/");
 }
 
+static void describe(const struct control_status *st, char *text, size_t size)
+{
+	char above[SIZE_FORMAT_BYTES], reserve[SIZE_FORMAT_BYTES];
+	uint64_t distance = (uint64_t)(st->above_bytes < 0 ? -st->above_bytes : st->above_bytes);
+	int n = snprintf(text, size, "%llu budgets, %llu over, %llu libraries (%llu deaf)%s",
+			 (unsigned long long)st->budgets, (unsigned long long)st->over,
+			 (unsigned long long)st->libraries, (unsigned long long)st->deaf,
+			 st->dry_run ? "; dry run: nothing is refused" : "");
+
+	if (st->reserve_bytes)
+		snprintf(text + n, size - (size_t)n, "; the host is %s %s its reserve of %s",
+			 size_format(distance, above), st->above_bytes < 0 ? "below" : "above",
+			 size_format(st->reserve_bytes, reserve));
+}
+
+static void show_daemon(void)
+{
+	const struct control_request req = { .kind = CONTROL_STATUS };
+	struct control_reply reply;
+	char text[512];
+	int err = control_ask(&req, &reply);
+
+	if (control_is_absent(err)) {
+		row("pincapd", "no", "budgets are those set by 'pincap run' and 'pincap set'");
+		return;
+	}
+	if (err) {
+		row("pincapd", "?", strerror(-err));
+		return;
+	}
+	describe(&reply.status, text, sizeof(text));
+	row("pincapd", "yes", text);
+	if (reply.text[0])
+		row("", "note", reply.text);
+}
+
 static void show_host(void)
 {
 	const char *mount = cgroup_mount();
@@ -168,7 +206,8 @@ static void show_blind_spots(void)
 	printf("Seen in part, or by no counter of the kernel:\n");
 	row("NVIDIA host memory", "held", "counted only when asked for through the library");
 	row("XDP umem, MSG_ZEROCOPY", "no", "accounted per user, or not at all with CAP_IPC_LOCK");
-	row("SHM_LOCK, hugetlb", "no", "accounted per user, or never as locked");
+	row("SHM_LOCK", "apart", "accounted per user: in stat and explain, in no cgroup's sum");
+	row("hugetlb", "no", "never counted as locked");
 	row("32-bit programs", "unmanaged",
 	    "counted; the kernel does not pass their socket options on");
 	row("GPU memory from before", "no",
@@ -212,6 +251,7 @@ int cmd_doctor(int argc, char **argv)
 	show_losses(k);
 	show_kernel();
 	show_host();
+	show_daemon();
 	show_attribution(k);
 	show_blind_spots();
 	code = self_test(k);

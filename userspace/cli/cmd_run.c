@@ -4,11 +4,14 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include "userspace/cli/adopt.h"
 #include "userspace/cli/cli.h"
 #include "userspace/cli/leftovers.h"
+#include "userspace/cli/remote.h"
 #include "userspace/cli/run_loop.h"
 #include "userspace/cli/run_options.h"
 #include "userspace/cli/run_summary.h"
+#include "userspace/cli/scope.h"
 #include "userspace/common/cgroup.h"
 #include "userspace/common/log.h"
 #include "userspace/common/size.h"
@@ -17,7 +20,7 @@
 struct run {
 	struct run_options options;
 	struct identity who;
-	struct kernel *kernel;
+	struct kernel *kernel; /* NULL: we are no root, and pincapd does it for us */
 	struct place place;
 	struct spawn_state state;
 	char *preload;
@@ -75,12 +78,44 @@ static int set_limit(struct run *run, uint64_t bytes)
 	return kernel_set_budget(run->kernel, run->place.chain, run->place.depth, &b);
 }
 
+/* The same by the daemon. `auto` takes what those above leave it. */
+static int ask_limit(struct run *run)
+{
+	struct pincap_set_budget b = {
+		.limit = run->options.limit_bytes,
+		.mask = PINCAP_SET_LIMIT,
+	};
+	char want[SIZE_FORMAT_BYTES], most[SIZE_FORMAT_BYTES];
+	uint64_t bound;
+	int err = remote_set(run->place.chain[0], &b, &bound);
+
+	if (err == -ERANGE && run->options.limit_auto) {
+		run->options.limit_bytes = b.limit = bound;
+		err = remote_set(run->place.chain[0], &b, &bound);
+	}
+	if (err == -ERANGE)
+		pr_err("--limit %s: a cgroup further up has a limit of %s; no more than that",
+		       size_format(b.limit, want), size_format(bound, most));
+	return err;
+}
+
+static void say_auto(const struct run *run)
+{
+	const struct run_options *o = &run->options;
+	char limit[SIZE_FORMAT_BYTES], ram[SIZE_FORMAT_BYTES], swap[SIZE_FORMAT_BYTES];
+
+	if (o->limit_auto)
+		pr_info("limit %s (auto: of %s RAM, %s swap)", size_format(o->limit_bytes, limit),
+			size_format(o->memory.ram_bytes, ram),
+			size_format(o->memory.swap_bytes, swap));
+}
+
 /* --limit, else what the cgroup has already, else auto. */
 static int set_budget(struct run *run)
 {
 	const struct run_options *o = &run->options;
 	const struct pincap_cgroup *before = &run->summary.before.own;
-	char limit[SIZE_FORMAT_BYTES], ram[SIZE_FORMAT_BYTES], swap[SIZE_FORMAT_BYTES];
+	char limit[SIZE_FORMAT_BYTES], was[SIZE_FORMAT_BYTES];
 	int err;
 
 	if (!o->limit_given && before->limit != PINCAP_UNLIMITED) {
@@ -90,24 +125,38 @@ static int set_budget(struct run *run)
 	}
 	if (before->limit != PINCAP_UNLIMITED && before->limit != o->limit_bytes)
 		pr_warn("%s had a budget of %s; it is %s now, for all that run there",
-			run->place.cgpath, size_format(before->limit, ram),
+			run->place.cgpath, size_format(before->limit, was),
 			size_format(o->limit_bytes, limit));
-	err = set_limit(run, o->limit_bytes);
+	err = run->kernel ? set_limit(run, o->limit_bytes) : ask_limit(run);
 	if (err)
-		return fail(err, "set the budget of", run->place.cgpath);
+		return run->kernel ? fail(err, "set the budget of", run->place.cgpath) : err;
 	run->budget_set = true;
-	if (o->limit_auto)
-		pr_info("limit %s (auto: of %s RAM, %s swap)", size_format(o->limit_bytes, limit),
-			size_format(o->memory.ram_bytes, ram),
-			size_format(o->memory.swap_bytes, swap));
+	say_auto(run);
 	return 0;
+}
+
+/* A user's own cgroup is often root's: then systemd gives him one. */
+static int make_place(struct run *run)
+{
+	int err = place_open(&run->place, run->options.cgroup);
+
+	if (run->kernel || run->options.cgroup || (err != -EACCES && err != -EPERM))
+		return err;
+	if (scope_enter()) {
+		pr_err("run: our own cgroup is not ours to divide, and no systemd of the user "
+		       "gives us one; log in with one, or have root delegate a cgroup");
+		return -EALREADY;
+	}
+	return place_open(&run->place, NULL);
 }
 
 static int open_place(struct run *run)
 {
 	const char *cgroup = run->options.cgroup;
-	int err = place_open(&run->place, cgroup);
+	int err = make_place(run);
 
+	if (err == -EALREADY) /* has said why */
+		return err;
 	if (err == -EXDEV)
 		pr_err("our own cgroup lies outside of this cgroup namespace; name one by "
 		       "--cgroup");
@@ -124,10 +173,26 @@ static int open_place(struct run *run)
 	return set_budget(run);
 }
 
+/* The daemon tells the library what there is to be told. */
+static int find_daemon(struct run *run)
+{
+	struct control_status status;
+	int err = remote_status(&status);
+
+	if (err)
+		return remote_explain(err, NULL, "run");
+	run->socket = strdup(status.notify_socket);
+	return run->socket ? 0 : -ENOMEM;
+}
+
 /* Advice can be done without: admission holds the workload alone. */
 static void open_notify(struct run *run)
 {
-	int err = place_socket(&run->socket);
+	int err;
+
+	if (!run->kernel)
+		return;
+	err = place_socket(&run->socket);
 
 	if (!err)
 		err = notify_new(&run->loop.notify, run->loop.event, run->socket,
@@ -194,7 +259,8 @@ static void report(struct run *run)
 {
 	struct summary *s = &run->summary;
 
-	kernel_sweep(run->kernel);
+	if (run->kernel)
+		kernel_sweep(run->kernel);
 	snapshot_take(&s->after, run->kernel, &run->place);
 	if (run->loop.notify)
 		notify_get_stats(run->loop.notify, &s->notify);
@@ -211,7 +277,8 @@ static void restore_budget(struct run *run)
 	const struct pincap_cgroup *before = &run->summary.before.own;
 	struct pincap_cgroup now;
 
-	if (!run->budget_set || kernel_get_cgroup(run->kernel, run->place.chain[0], &now) ||
+	if (!run->budget_set || !run->kernel ||
+	    kernel_get_cgroup(run->kernel, run->place.chain[0], &now) ||
 	    now.limit != run->options.limit_bytes)
 		return;
 	set_limit(run, before->limit);
@@ -236,9 +303,13 @@ static int run_command(struct run *run)
 
 	if (find_identity(run))
 		return CLI_RUN_FAILURE;
-	if (kernel_open(&run->kernel, false, &run->options.devices)) /* has said why */
+	if (cli_is_privileged()) {
+		if (kernel_open(&run->kernel, false, &run->options.devices)) /* has said why */
+			return CLI_RUN_FAILURE;
+		leftovers_remove(run->kernel);
+	} else if (find_daemon(run)) {
 		return CLI_RUN_FAILURE;
-	leftovers_remove(run->kernel);
+	}
 	if (open_place(run) || open_loop(run))
 		return CLI_RUN_FAILURE;
 	run->preload = run->options.no_preload ? NULL : run_options_library();
@@ -260,8 +331,7 @@ static void clean_up(struct run *run)
 	sd_event_unref(run->loop.event);
 	if (run->loop.child.pidfd > 0)
 		close(run->loop.child.pidfd);
-	if (run->kernel)
-		leave(run);
+	leave(run);
 	let_go(run);
 	place_done(&run->place);
 	identity_done(&run->who);
@@ -298,10 +368,6 @@ int cmd_run(int argc, char **argv)
 	if (run.options.quiet)
 		log_set_level(LOG_LEVEL_WARNING);
 	run.loop.verbose = run.options.verbose;
-	if (!run_options_is_privileged()) {
-		pr_err("run needs root, or CAP_BPF, CAP_PERFMON and a cgroup of its own");
-		return CLI_RUN_FAILURE;
-	}
 	code = run_command(&run);
 	clean_up(&run);
 	return run.loop.ended ? end_like(&run.loop.status) : code;

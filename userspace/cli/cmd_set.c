@@ -4,6 +4,7 @@
 
 #include "userspace/cli/adopt.h"
 #include "userspace/cli/cli.h"
+#include "userspace/cli/remote.h"
 #include "userspace/common/cgroup.h"
 #include "userspace/common/hostmem.h"
 #include "userspace/common/log.h"
@@ -70,20 +71,45 @@ static error_t parse_set(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static int set_budget(struct kernel *k, const struct set_args *a)
-{
-	_cleanup_free_ char *cgpath = NULL;
+struct set_place {
+	char *cgpath;
 	uint64_t chain[PINCAP_MAX_DEPTH];
 	unsigned int depth;
+};
+
+static int find(const struct set_args *a, struct set_place *ret)
+{
+	int err = cgroup_path_parse(a->path, &ret->cgpath);
+
+	if (!err)
+		err = cgroup_chain(ret->cgpath, ret->chain, PINCAP_MAX_DEPTH, &ret->depth);
+	return err ? log_ret(err, "cgroup '%s'", a->path) : 0;
+}
+
+static int set_directly(const struct set_args *a, const struct set_place *p)
+{
+	_cleanup_(kernel_closep) struct kernel *k = NULL;
 	int err;
 
-	err = cgroup_path_parse(a->path, &cgpath);
-	if (!err)
-		err = cgroup_chain(cgpath, chain, PINCAP_MAX_DEPTH, &depth);
+	if (cli_adopt(&k))
+		return CLI_FAILURE;
+	err = kernel_set_budget(k, p->chain, p->depth, &a->budget);
 	if (err)
-		return log_ret(err, "cgroup '%s'", a->path);
-	err = kernel_set_budget(k, chain, depth, &a->budget);
-	return err ? log_ret(err, "set the budget of '%s'", cgpath) : 0;
+		log_ret(err, "set the budget of '%s'", p->cgpath);
+	return err ? CLI_FAILURE : CLI_OK;
+}
+
+static int set_by_daemon(const struct set_args *a, const struct set_place *p)
+{
+	char text[SIZE_FORMAT_BYTES];
+	uint64_t bound;
+	int err = remote_set(p->chain[0], &a->budget, &bound);
+
+	if (err == -ERANGE)
+		pr_err("set the budget of '%s': a cgroup further up has a limit of %s; no more "
+		       "than that",
+		       p->cgpath, size_format(bound, text));
+	return err ? CLI_FAILURE : CLI_OK;
 }
 
 int cmd_set(int argc, char **argv)
@@ -95,13 +121,19 @@ int cmd_set(int argc, char **argv)
 		       "(of the smaller of RAM and the tightest memory.max above), infinity. A "
 		       "limit below what is pinned takes nothing away: nothing more is admitted "
 		       "until usage falls. Above high the libraries are asked to give memory "
-		       "back. Up to min the host's reserve refuses nothing.",
+		       "back. Up to min the host's reserve refuses nothing. A user may set limit "
+		       "and high below cgroups whose directory is his, through pincapd, never "
+		       "above "
+		       "a limit further up.",
 	};
-	_cleanup_(kernel_closep) struct kernel *k = NULL;
 	struct set_args args = { 0 };
-	int err;
+	struct set_place place = { 0 };
+	int code = CLI_FAILURE;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &args);
-	err = cli_adopt(&k);
-	return err ? err : set_budget(k, &args) ? 1 : 0;
+	if (!find(&args, &place))
+		code = cli_is_privileged() ? set_directly(&args, &place)
+					   : set_by_daemon(&args, &place);
+	free(place.cgpath);
+	return code;
 }

@@ -2,11 +2,11 @@
 #include <argp.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 
 #include "userspace/cli/adopt.h"
-#include "userspace/cli/attribution.h"
 #include "userspace/cli/cli.h"
+#include "userspace/cli/remote.h"
+#include "userspace/cli/stat_print.h"
 #include "userspace/common/cgroup.h"
 #include "userspace/common/hostpins.h"
 #include "userspace/common/log.h"
@@ -15,24 +15,11 @@
 #include "userspace/control/kernel.h"
 #include "userspace/control/losses.h"
 
-#define STAT_VERSION 1 /* of the JSON; keys are only ever added */
-
-struct row {
-	uint64_t cgid;
-	char *cgpath;
-	struct pincap_cgroup cg;
-};
-
 struct stat_args {
-	bool json, tree, kernel;
+	bool json, kernel;
 	char **paths;
 	size_t n_paths;
-	struct row *rows;
-	size_t n_rows;
-	uint64_t pinned_bytes;	     /* over all processes */
-	uint64_t unattributed_bytes; /* what the machine has pinned beyond that */
-	uint64_t shm_locked_bytes;   /* by SHM_LOCK, in no cgroup's count */
-	struct attribution attribution;
+	struct stat_view view;
 };
 
 static const struct argp_option stat_options[] = {
@@ -52,7 +39,7 @@ static error_t parse_stat(int key, char *arg, struct argp_state *state)
 		a->json = true;
 		return 0;
 	case 't':
-		a->tree = true;
+		a->view.tree = true;
 		return 0;
 	case 'K':
 		a->kernel = true;
@@ -69,15 +56,15 @@ static error_t parse_stat(int key, char *arg, struct argp_state *state)
 /* Takes cgpath over, also on failure. */
 static int add_row(struct stat_args *a, uint64_t cgid, char *cgpath, const struct pincap_cgroup *cg)
 {
-	struct row *rows = reallocarray(a->rows, a->n_rows + 1, sizeof(*rows));
+	struct stat_row *rows = reallocarray(a->view.rows, a->view.n_rows + 1, sizeof(*rows));
 
 	if (!rows || !cgpath) {
 		free(cgpath);
-		a->rows = rows ? rows : a->rows;
+		a->view.rows = rows ? rows : a->view.rows;
 		return -ENOMEM;
 	}
-	rows[a->n_rows++] = (struct row){ .cgid = cgid, .cgpath = cgpath, .cg = *cg };
-	a->rows = rows;
+	rows[a->view.n_rows++] = (struct stat_row){ .cgid = cgid, .cgpath = cgpath, .cg = *cg };
+	a->view.rows = rows;
 	return 0;
 }
 
@@ -95,7 +82,15 @@ static int on_cgroup(uint64_t cgid, const struct pincap_cgroup *cg, void *ctx)
 	return add_row(ctx, cgid, cgpath, cg);
 }
 
-/* A cgroup that was asked for and never pinned anything reads 0. */
+static int get_cgroup(struct kernel *k, uint64_t cgid, struct pincap_cgroup *ret)
+{
+	int err = k ? kernel_get_cgroup(k, cgid, ret) : control_get_cgroup(cgid, ret);
+
+	return err == -ENOENT && k ? -ENODATA : err;
+}
+
+/* A cgroup that was asked for and never pinned anything reads 0. `k` NULL: by the
+ * daemon. */
 static int add_path(struct stat_args *a, struct kernel *k, const char *text)
 {
 	struct pincap_cgroup cg = { .limit = PINCAP_UNLIMITED, .high = PINCAP_UNLIMITED };
@@ -108,7 +103,12 @@ static int add_path(struct stat_args *a, struct kernel *k, const char *text)
 		err = cgroup_chain(cgpath, chain, PINCAP_MAX_DEPTH, &depth);
 	if (err)
 		return log_ret(err, "cgroup '%s'", text);
-	if (kernel_get_cgroup(k, chain[0], &cg)) {
+	err = get_cgroup(k, chain[0], &cg);
+	if (err == -EPERM)
+		return log_ret(err, "cgroup '%s' is neither yours nor above yours", text);
+	if (err && err != -ENODATA)
+		return k ? log_ret(err, "read '%s'", text) : remote_explain(err, NULL, "stat");
+	if (err) {
 		cg.level = depth - 1;
 		cg.parent = depth > 1 ? chain[1] : 0;
 	}
@@ -119,8 +119,8 @@ static int on_process(const struct pincap_process *p, void *ctx)
 {
 	struct stat_args *a = ctx;
 
-	a->pinned_bytes += p->pinned;
-	attribution_add(&a->attribution, p);
+	a->view.pinned_bytes += p->pinned;
+	attribution_add(&a->view.attribution, p);
 	return 0;
 }
 
@@ -132,7 +132,7 @@ static void find_unattributed(struct stat_args *a, struct kernel *k)
 
 	if (kernel_each_process(k, on_process, a) || hostpins_read(&host))
 		return;
-	a->unattributed_bytes = host > a->pinned_bytes ? host - a->pinned_bytes : 0;
+	a->view.unattributed_bytes = host > a->view.pinned_bytes ? host - a->view.pinned_bytes : 0;
 }
 
 static uint64_t sum_shm_locked(void)
@@ -145,64 +145,7 @@ static uint64_t sum_shm_locked(void)
 
 static int by_path(const void *a, const void *b)
 {
-	return strcmp(((const struct row *)a)->cgpath, ((const struct row *)b)->cgpath);
-}
-
-static const char *state_of(const struct pincap_cgroup *cg)
-{
-	if (cg->flags & PINCAP_CGROUP_DEAD)
-		return "removed";
-	if (cg->limit == PINCAP_UNLIMITED)
-		return "no budget";
-	if ((uint64_t)cg->current > cg->limit)
-		return "over";
-	return (uint64_t)cg->current == cg->limit ? "full" : "open";
-}
-
-static json_t *limit_json(uint64_t limit)
-{
-	return limit == PINCAP_UNLIMITED ? json_null() : json_integer((json_int_t)limit);
-}
-
-static json_t *row_json(const struct row *r)
-{
-	const struct pincap_cgroup *cg = &r->cg;
-
-	return json_pack("{s:s, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-			 "s:o, s:o, s:I, s:I, s:I, s:I, s:s}",
-			 "cgroup", r->cgpath, "id", (json_int_t)r->cgid, "parent",
-			 (json_int_t)cg->parent, "level", (int)cg->level, "current",
-			 (json_int_t)cg->current, "locked", (json_int_t)cg->locked, "pinned",
-			 (json_int_t)cg->pinned, "gpu", (json_int_t)cg->gpu, "held",
-			 (json_int_t)cg->held, "peak", (json_int_t)cg->peak, "peak_locked",
-			 (json_int_t)cg->peak_locked, "peak_pinned", (json_int_t)cg->peak_pinned,
-			 "peak_gpu", (json_int_t)cg->peak_gpu, "peak_held",
-			 (json_int_t)cg->peak_held, "limit", limit_json(cg->limit), "high",
-			 limit_json(cg->high), "charges", (json_int_t)cg->charges, "refused",
-			 (json_int_t)cg->refused, "refused_bytes", (json_int_t)cg->refused_bytes,
-			 "limit_hits", (json_int_t)cg->limit_hits, "state", state_of(cg));
-}
-
-static json_t *stats_json(const struct pincap_stats *st)
-{
-	json_t *o = json_object();
-
-#define ADD(name) json_object_set_new(o, #name, json_integer((json_int_t)st->name));
-	PINCAP_STATS(ADD)
-#undef ADD
-	return o;
-}
-
-/* Names of the counters that say that something is missing. */
-static json_t *losses_json(const struct pincap_stats *st)
-{
-	struct loss lost[LOSSES_MAX];
-	json_t *list = json_array();
-	size_t n = losses_find(st, lost);
-
-	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, json_string(lost[i].name));
-	return list;
+	return strcmp(((const struct stat_row *)a)->cgpath, ((const struct stat_row *)b)->cgpath);
 }
 
 static void warn_losses(const struct pincap_stats *st)
@@ -215,75 +158,6 @@ static void warn_losses(const struct pincap_stats *st)
 			lost[i].times, lost[i].times == 1 ? "" : "s", lost[i].remedy);
 }
 
-static int print_json(const struct stat_args *a, const struct pincap_stats *st)
-{
-	json_t *list = json_array(), *root;
-	int err = 0;
-
-	for (size_t i = 0; i < a->n_rows; i++)
-		err |= json_array_append_new(list, row_json(&a->rows[i]));
-	root = json_pack("{s:i, s:s, s:s, s:o, s:I, s:I, s:b, s:o, s:o}", "version", STAT_VERSION,
-			 "trigger", kernel_trigger(), "gpu_trigger", kernel_gpu_trigger(),
-			 "cgroups", list, "unattributed", (json_int_t)a->unattributed_bytes,
-			 "shm_locked", (json_int_t)a->shm_locked_bytes, "cannot_attribute",
-			 attribution_fails(&a->attribution), "kernel", stats_json(st), "incomplete",
-			 losses_json(st));
-	if (!root || err || json_dumpf(root, stdout, JSON_INDENT(2)))
-		err = log_ret(-ENOMEM, "write JSON");
-	else
-		putchar('\n');
-	json_decref(root);
-	return err;
-}
-
-/* Names of cgroups are tenants' words: nothing in them may drive the terminal. */
-static void print_safe(const char *s)
-{
-	for (; *s; s++)
-		printf((unsigned char)*s < 0x20 || *s == 0x7f ? "\\x%02x" : "%c",
-		       (unsigned char)*s);
-}
-
-static void print_name(const struct stat_args *a, const struct row *r)
-{
-	const char *slash = strrchr(r->cgpath, '/');
-
-	if (!a->tree) {
-		print_safe(r->cgpath);
-		return;
-	}
-	printf("%*s", (int)r->cg.level * 2, "");
-	print_safe(slash && slash[1] ? slash + 1 : r->cgpath);
-}
-
-static void print_table(const struct stat_args *a)
-{
-	char b[7][SIZE_FORMAT_BYTES];
-
-	if (attribution_fails(&a->attribution))
-		puts(ATTRIBUTION_FAILS);
-	if (a->unattributed_bytes)
-		printf("unattributed: %s pinned by no process that shows it\n",
-		       size_format(a->unattributed_bytes, b[0]));
-	if (a->shm_locked_bytes)
-		printf("shm locked: %s by SHM_LOCK, which the kernel charges to a user and to no "
-		       "cgroup\n",
-		       size_format(a->shm_locked_bytes, b[0]));
-	printf("%10s %10s %10s %10s %10s %10s %10s %8s  %-9s  %s\n", "CURRENT", "LOCKED", "PINNED",
-	       "GPU", "HELD", "LIMIT", "PEAK", "REFUSED", "STATE", "CGROUP");
-	for (size_t i = 0; i < a->n_rows; i++) {
-		const struct pincap_cgroup *cg = &a->rows[i].cg;
-
-		printf("%10s %10s %10s %10s %10s %10s %10s %8" PRIu64 "  %-9s  ",
-		       size_format(cg->current, b[0]), size_format(cg->locked, b[1]),
-		       size_format(cg->pinned, b[2]), size_format(cg->gpu, b[3]),
-		       size_format(cg->held, b[4]), size_format(cg->limit, b[5]),
-		       size_format(cg->peak, b[6]), (uint64_t)cg->refused, state_of(cg));
-		print_name(a, &a->rows[i]);
-		putchar('\n');
-	}
-}
-
 static void print_stats(const struct pincap_stats *st)
 {
 #define PRINT(name) printf("%-16s %" PRIu64 "\n", #name, (uint64_t)st->name);
@@ -291,16 +165,29 @@ static void print_stats(const struct pincap_stats *st)
 #undef PRINT
 }
 
+static int on_remote_row(uint64_t cgid, const char *cgpath, const struct pincap_cgroup *cg,
+			 void *ctx)
+{
+	return add_row(ctx, cgid, strdup(cgpath), cg);
+}
+
+static int each_by_daemon(struct stat_args *a)
+{
+	int err = control_each_cgroup(on_remote_row, a);
+
+	return err ? remote_explain(err, NULL, "stat") : 0;
+}
+
 static int collect(struct stat_args *a, struct kernel *k)
 {
 	int err = 0;
 
 	if (!a->n_paths)
-		err = kernel_each_cgroup(k, on_cgroup, a);
+		err = k ? kernel_each_cgroup(k, on_cgroup, a) : each_by_daemon(a);
 	for (size_t i = 0; i < a->n_paths && !err; i++)
 		err = add_path(a, k, a->paths[i]);
-	if (a->n_rows)
-		qsort(a->rows, a->n_rows, sizeof(a->rows[0]), by_path);
+	if (a->view.n_rows)
+		qsort(a->view.rows, a->view.n_rows, sizeof(a->view.rows[0]), by_path);
 	return err;
 }
 
@@ -317,14 +204,32 @@ static int show(struct stat_args *a, struct kernel *k)
 	if (err)
 		return err;
 	find_unattributed(a, k);
-	a->shm_locked_bytes = sum_shm_locked();
+	a->view.shm_locked_bytes = sum_shm_locked();
 	warn_losses(&st);
 	if (a->json)
-		return print_json(a, &st);
+		return stat_print_json(&a->view, &st);
 	if (a->kernel)
 		print_stats(&st);
 	else
-		print_table(a);
+		stat_print_table(&a->view);
+	return 0;
+}
+
+/* What concerns a user's own cgroups: the sweeps are the daemon's. */
+static int show_by_daemon(struct stat_args *a)
+{
+	int err;
+
+	if (a->kernel) {
+		pr_err("stat --kernel: needs root");
+		return -EPERM;
+	}
+	err = collect(a, NULL);
+	if (err)
+		return err;
+	if (a->json)
+		return stat_print_json(&a->view, NULL);
+	stat_print_table(&a->view);
 	return 0;
 }
 
@@ -336,18 +241,19 @@ int cmd_stat(int argc, char **argv)
 		.args_doc = "[CGROUP...]",
 		.doc = "Show per cgroup, children included, what is locked, pinned, in the GPU "
 		       "driver's hands, and held; with its budget. Sweeps first, so that the "
-		       "figures are the kernel's of this moment.",
+		       "figures are the kernel's of this moment. Users see, through pincapd, their "
+		       "own cgroups and those above them.",
 	};
 	_cleanup_(kernel_closep) struct kernel *k = NULL;
 	struct stat_args args = { 0 };
 	int err;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &args);
-	err = cli_adopt(&k);
+	err = cli_is_privileged() ? cli_adopt(&k) : CLI_OK;
 	if (!err)
-		err = show(&args, k) ? 1 : 0;
-	for (size_t i = 0; i < args.n_rows; i++)
-		free(args.rows[i].cgpath);
-	free(args.rows);
+		err = (k ? show(&args, k) : show_by_daemon(&args)) ? CLI_FAILURE : CLI_OK;
+	for (size_t i = 0; i < args.view.n_rows; i++)
+		free(args.view.rows[i].cgpath);
+	free(args.view.rows);
 	return err;
 }

@@ -20,6 +20,7 @@ static const struct command commands[] = {
 	{ "explain", cmd_explain, "say who holds what, and which budgets bind" },
 	{ "load", cmd_load, "load the kernel side, to stay" },
 	{ "unload", cmd_unload, "remove the kernel side and all budgets" },
+	{ "reload", cmd_reload, "have pincapd read its configuration again" },
 	{ "doctor", cmd_doctor, "say what this kernel lets us count and refuse" },
 };
 

@@ -203,10 +203,10 @@ static int add_sources(struct run_loop *r)
 		err = sd_event_source_set_enabled(r->child_source, SD_EVENT_ON);
 	for (size_t i = 0; err >= 0 && i < ARRAY_SIZE(forwarded); i++)
 		err = sd_event_add_signal(r->event, NULL, forwarded[i], on_signal, r);
-	if (err >= 0)
+	if (err >= 0 && r->kernel)
 		err = sd_event_add_time_relative(r->event, NULL, CLOCK_MONOTONIC, LOOK_USEC, 1000,
 						 on_look, r);
-	if (err >= 0)
+	if (err >= 0 && r->kernel)
 		err = sd_event_add_time_relative(r->event, NULL, CLOCK_MONOTONIC, SWEEP_USEC, 10000,
 						 on_sweep, r);
 	return MIN(err, 0);

@@ -19,7 +19,7 @@
 
 struct run_loop {
 	sd_event *event;
-	struct kernel *kernel;
+	struct kernel *kernel;	    /* NULL: the daemon sweeps, and tells the libraries */
 	struct notify *notify;	    /* NULL: no socket could be had */
 	struct notify_scope *scope; /* the place, as somebody to be told */
 	const struct place *place;

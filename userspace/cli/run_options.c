@@ -2,9 +2,7 @@
 #include <argp.h>
 #include <errno.h>
 #include <limits.h>
-#include <linux/capability.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include "userspace/cli/run_options.h"
 #include "userspace/common/log.h"
@@ -201,15 +199,4 @@ char *run_options_library(void)
 		pr_warn("'%s' is not readable by every user; where it is not, nothing is refused",
 			path);
 	return TAKE_PTR(path);
-}
-
-bool run_options_is_privileged(void)
-{
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
-
-	if (syscall(SYS_capget, &header, data))
-		return true; /* then let the kernel say it */
-	return data[CAP_TO_INDEX(CAP_BPF)].effective & CAP_TO_MASK(CAP_BPF) ||
-	       data[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective & CAP_TO_MASK(CAP_SYS_ADMIN);
 }

@@ -34,7 +34,4 @@ char *run_options_find_library(void);
 /* The same; NULL, with a warning, also where it cannot be preloaded. */
 char *run_options_library(void);
 
-/* Whether BPF may be loaded at all: one clear line instead of the verifier's. */
-bool run_options_is_privileged(void);
-
 #endif

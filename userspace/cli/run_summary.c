@@ -4,6 +4,7 @@
 #include "userspace/cli/run_summary.h"
 #include "userspace/common/log.h"
 #include "userspace/common/size.h"
+#include "userspace/control/control_client.h"
 
 void snapshot_take(struct snapshot *ret, struct kernel *k, const struct place *place)
 {
@@ -13,7 +14,8 @@ void snapshot_take(struct snapshot *ret, struct kernel *k, const struct place *p
 	ret->own.limit = PINCAP_UNLIMITED;
 	ret->own.high = PINCAP_UNLIMITED;
 	for (unsigned int i = 0; i < place->depth; i++) {
-		if (kernel_get_cgroup(k, place->chain[i], &cg))
+		if (k ? kernel_get_cgroup(k, place->chain[i], &cg)
+		      : control_get_cgroup(place->chain[i], &cg))
 			continue;
 		ret->limit_hits[i] = cg.limit_hits;
 		if (!i)

@@ -28,7 +28,8 @@ struct summary {
 	bool populated; /* processes remain */
 };
 
-/* Counters of entries that do not exist (yet) are 0, and their budget infinity. */
+/* Counters of entries that do not exist (yet), or are not ours to read, are 0, and their
+ * budget infinity. `k` NULL: by the daemon. */
 void snapshot_take(struct snapshot *ret, struct kernel *k, const struct place *place);
 
 void summary_print(const struct summary *s);

@@ -16,6 +16,7 @@
 #include "userspace/daemon/look.h"
 #include "userspace/daemon/over.h"
 #include "userspace/daemon/reload.h"
+#include "userspace/daemon/remote.h"
 #include "userspace/daemon/socket.h"
 
 /* It has little to do, and that when all others fight for the processors: whoever pins
@@ -296,6 +297,8 @@ static int begin(struct daemon *d)
 	if (!err)
 		err = socket_listen(d);
 	if (!err)
+		err = remote_listen(d);
+	if (!err)
 		err = add_root(d);
 	if (err)
 		return err;
@@ -318,6 +321,7 @@ static void end(struct daemon *d)
 		over_end(d, budgets_of(l));
 	budgets_done(&d->budgets);
 	reserve_done(d);
+	d->control = control_free(d->control);
 	d->notify = notify_free(d->notify);
 	d->gate = gate_close(d->gate);
 	d->kernel = kernel_close(d->kernel);

@@ -7,7 +7,7 @@
  * What each file is for: budgets.h who has a budget, discover.h which cgroups there
  * are, apply.h a rule's budget into the kernel, look.h what a budget's figures
  * call for, over.h what happens above a limit, reserve.h the host, report.h words,
- * reload.h another configuration, caps.h fewer privileges.
+ * reload.h another configuration, remote.h the commands, caps.h fewer privileges.
  */
 #ifndef PINCAP_DAEMON_H
 #define PINCAP_DAEMON_H
@@ -15,6 +15,7 @@
 #include <systemd/sd-event.h>
 
 #include "userspace/control/config.h"
+#include "userspace/control/control.h"
 #include "userspace/control/gate.h"
 #include "userspace/control/kernel.h"
 #include "userspace/control/notify.h"
@@ -52,6 +53,7 @@ struct daemon {
 	struct kernel *kernel;
 	struct gate *gate;
 	struct notify *notify;
+	struct control *control;
 	struct budgets budgets;
 	struct budget *root; /* the host's, for its reserve */
 	struct reserve reserve;

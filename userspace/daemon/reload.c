@@ -7,6 +7,7 @@
 #include "userspace/common/log.h"
 #include "userspace/daemon/discover.h"
 #include "userspace/daemon/reload.h"
+#include "userspace/daemon/remote.h"
 
 int reload_read(const struct daemon_options *options, struct config **ret,
 		struct config_error *error)
@@ -50,6 +51,7 @@ int reload_settings(struct daemon *d, const struct config *old)
 	if (!old)
 		return 0;
 	kernel_watch_gpu(d->kernel, &devices);
+	remote_configure(d);
 	warn_of_socket("notify_socket", d->config->notify_socket, old->notify_socket);
 	warn_of_socket("control_socket", d->config->control_socket, old->control_socket);
 	return 0;

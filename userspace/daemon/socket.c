@@ -22,12 +22,17 @@ static bool is_left_behind(const char *path)
 	       errno == ECONNREFUSED;
 }
 
+bool socket_clear(const char *path)
+{
+	return is_left_behind(path) && !unlink(path);
+}
+
 int socket_listen(struct daemon *d)
 {
 	const char *path = d->config->notify_socket;
 	int err = notify_new(&d->notify, d->event, path, "/");
 
-	if (err == -EADDRINUSE && is_left_behind(path) && !unlink(path))
+	if (err == -EADDRINUSE && socket_clear(path))
 		err = notify_new(&d->notify, d->event, path, "/");
 	if (err == -EADDRINUSE)
 		return log_ret(err,

@@ -9,4 +9,7 @@
  * anything else is an error. */
 int socket_listen(struct daemon *d);
 
+/* Remove a socket at which nobody listens. True: it is gone. */
+bool socket_clear(const char *path);
+
 #endif
