@@ -101,7 +101,7 @@ int cmd_unload(int argc, char **argv)
 	if (err == -ENOENT)
 		pr_err("nothing is loaded");
 	else if (err == -EBUSY)
-		pr_err("in use: a 'pincap run' is under way; end it first");
+		pr_err("in use: end what uses it first, pincapd or a 'pincap run'");
 	else
 		log_ret(err, "unload");
 	return 1;
