@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -129,6 +130,12 @@ static void fresh_cgroups(void **state)
 		assert_int_equal(entry(&cgs[i]).peak, 4 * MIB);
 }
 
+static void admitted_without(void *unused)
+{
+	(void)unused;
+	CHILD_EQUAL(ask_charge(socket(AF_UNIX, SOCK_DGRAM, 0), 64 * MIB, PINCAP_DRIVER), 0);
+}
+
 static void reload(void **state)
 {
 	struct cg a, b, hand;
@@ -184,6 +191,65 @@ static void by_hand(void **state)
 	assert_int_equal(entry(&a).limit, 5 * MIB);
 }
 
+/* One that hangs hears of nothing; it finds all of it when it goes on. */
+static void after_a_hang(void **state)
+{
+	enum { COUNT = 40 };
+	static struct cg cgs[COUNT];
+	struct cg hand;
+	char name[16];
+
+	(void)state;
+	pincapd_configure("budgets: [{match: '/pincap-kt-*-late*', limit: 6M}]\n");
+	pincapd_start();
+	kill(pincapd_pid(), SIGSTOP);
+	usleep(1100000); /* PINCAP_HEARTBEAT_NS: nobody waits for it any more */
+	cg_make(&hand, NULL, "late-by-hand");
+	set_limit(&hand, "2M");
+	for (int i = 0; i < COUNT; i++) {
+		snprintf(name, sizeof(name), "late%d", i);
+		cg_make(&cgs[i], NULL, name);
+	}
+	child_run(&cgs[0], admitted_without, NULL);
+	kill(pincapd_pid(), SIGCONT);
+	for (int i = 0; i < COUNT; i++)
+		assert_true(has_limit(&cgs[i], 6 * MIB));
+	/* what was set meanwhile was meant */
+	assert_int_equal(entry(&hand).limit, 2 * MIB);
+}
+
+/* `pincap run` is its own controller, under whatever the rules say of those above. */
+static void beside_run(void **state)
+{
+	struct pincap_cgroup m;
+	char line[900];
+	struct cg cg;
+
+	(void)state;
+	pincapd_configure("budgets: [{match: '/pincap-kt-*-user', limit: 8M}]\n");
+	pincapd_start();
+	cg_make(&cg, NULL, "user");
+	snprintf(line, sizeof(line),
+		 "echo $$ >%s/cgroup.procs; exec env -u PINCAP_NOTIFY %s run --limit 4M -- true",
+		 cg.dir, getenv("PINCAP"));
+	assert_int_equal(system(line), 0);
+	snprintf(line, sizeof(line),
+		 "echo $$ >%s/cgroup.procs; exec env -u PINCAP_NOTIFY %s run --limit 64M -- "
+		 "sh -c 'test \"$(%s stat --json $(sed -n s/^0:://p /proc/self/cgroup) | grep -c "
+		 "67108864)\" -ge 1'",
+		 cg.dir, getenv("PINCAP"), getenv("PINCAP"));
+	assert_int_equal(system(line), 0);
+	assert_true(map_cgroup(&cg, &m));
+	assert_int_equal(m.limit, 8 * MIB);
+	/* it unloads nothing, and nobody else does while a daemon is there */
+	snprintf(line, sizeof(line), "%s unload 2>%s/unload", getenv("PINCAP"), pincapd_dir());
+	assert_int_equal(WEXITSTATUS(system(line)), 1);
+	snprintf(line, sizeof(line), "grep -q 'in use: end what uses it first, pincapd' %s/unload",
+		 pincapd_dir());
+	assert_int_equal(system(line), 0);
+	assert_true(has_limit(&cg, 8 * MIB));
+}
+
 static void only_one(void **state)
 {
 	char line[512];
@@ -204,8 +270,9 @@ int main(int argc, char **argv)
 {
 #define DAEMON_TEST(f) cmocka_unit_test_teardown(f, pincapd_teardown)
 	const struct CMUnitTest tests[] = {
-		DAEMON_TEST(every_key), DAEMON_TEST(percent), DAEMON_TEST(fresh_cgroups),
-		DAEMON_TEST(reload),	DAEMON_TEST(by_hand), DAEMON_TEST(only_one),
+		DAEMON_TEST(every_key),	   DAEMON_TEST(percent),    DAEMON_TEST(fresh_cgroups),
+		DAEMON_TEST(reload),	   DAEMON_TEST(by_hand),    DAEMON_TEST(only_one),
+		DAEMON_TEST(after_a_hang), DAEMON_TEST(beside_run),
 	};
 
 	harness_init(argc, argv);
