@@ -59,6 +59,7 @@ struct daemon {
 	struct reserve reserve;
 	struct report report;
 	bool is_walking;
+	bool must_walk;	   /* an event did not tell where its cgroup is */
 	uint64_t heard;	   /* the highest id of a cgroup that is known */
 	uint64_t lost;	   /* gate_lost() at the last walk */
 	uint64_t losses;   /* losses_sum() at the last sweep */

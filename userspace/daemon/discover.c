@@ -100,7 +100,7 @@ static int walk_tree(struct daemon *d, bool keep)
 /* Whatever was lost before the last that was heard shows by now. */
 static void advance(struct daemon *d)
 {
-	if (d->is_walking || gate_lost(d->gate) != d->lost)
+	if (d->is_walking || d->must_walk || gate_lost(d->gate) != d->lost)
 		return;
 	gate_decided(d->gate, d->heard);
 }
@@ -122,6 +122,7 @@ int discover_all(struct daemon *d, bool keep)
 	int err;
 
 	d->lost = gate_lost(d->gate);
+	d->must_walk = false;
 	d->budgets.pass++;
 	err = walk_tree(d, keep);
 	if (err)
@@ -142,16 +143,31 @@ static int chain_of(uint64_t cgid, const char *cgpath, uint64_t *chain, unsigned
 	return err ? err : chain[0] == cgid ? 0 : -ENOENT;
 }
 
-/* The path of an event may be cut, or be one of outside of this mount. */
+/* In a cgroup namespace the event's path begins above what is mounted here: which part
+ * of it is ours, the id tells. NULL: none. */
+static const char *find_below(uint64_t cgid, const char *path, struct place *p, uint64_t *chain)
+{
+	while (path && chain_of(cgid, path, chain, &p->depth))
+		path = *path ? strchr(path + 1, '/') : NULL;
+	return path;
+}
+
+/* An event's path may be cut. Where a container forbids to look for the id instead,
+ * the walk finds it. */
 static void decide_on(struct daemon *d, uint64_t cgid, const char *path)
 {
 	_cleanup_free_ char *found = NULL;
 	uint64_t chain[PINCAP_MAX_DEPTH];
-	struct place p = { path, chain, 0 };
+	struct place p = { .chain = chain };
+	int err;
 
-	if (chain_of(cgid, path, chain, &p.depth)) {
-		if (cgroup_path_of_id(cgid, &found) || chain_of(cgid, found, chain, &p.depth))
-			return; /* it is gone already */
+	p.cgpath = find_below(cgid, path, &p, chain);
+	if (!p.cgpath) {
+		err = cgroup_path_of_id(cgid, &found);
+		if (err == -EPERM && strlen(path) >= PINCAP_EVENT_PATH - 1)
+			d->must_walk = true;
+		if (err || chain_of(cgid, found, chain, &p.depth))
+			return; /* it is gone already, or not ours */
 		p.cgpath = found;
 	}
 	apply_rule(d, &p, true);
@@ -167,7 +183,7 @@ void discover_made(struct daemon *d, uint64_t cgid, const char *path)
 
 void discover_lost(struct daemon *d)
 {
-	if (gate_lost(d->gate) == d->lost)
+	if (!d->must_walk && gate_lost(d->gate) == d->lost)
 		return;
 	pr_debug("an event was lost: walking through all cgroups");
 	discover_all(d, true);
