@@ -13,7 +13,6 @@
 #define KEPT                                                                            \
 	(BIT(CAP_BPF) | BIT(CAP_PERFMON) |  /* maps, programs, the sweep */             \
 	 BIT(CAP_NET_ADMIN) |		    /* admission, should it be attached anew */ \
-	 BIT(CAP_SYS_ADMIN) |		    /* ids of maps; a handle's directory */     \
 	 BIT(CAP_DAC_READ_SEARCH) |	    /* cgroups by id, delegated ones */         \
 	 BIT(CAP_DAC_OVERRIDE) |	    /* freeze and kill in delegated cgroups */  \
 	 BIT(CAP_CHOWN) | BIT(CAP_FOWNER) | /* `group` in a reload */                   \

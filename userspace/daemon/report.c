@@ -119,14 +119,15 @@ bool report_over(struct daemon *d, const struct budget *b, const struct pincap_c
 	return true;
 }
 
-/* For programs. Without a journal nobody listens. */
+/* For programs, and at their priority: people have the log. Without a journal nobody
+ * listens. */
 void report_over_event(const struct budget *b, const struct pincap_cgroup *cg)
 {
 	char text[1024], line[2048];
 
 	over_text(b, cg, text, sizeof(text));
 	log_escape(text, line, sizeof(line));
-	sd_journal_send("MESSAGE=%s", line, "MESSAGE_ID=" OVER_MESSAGE_ID, "PRIORITY=5",
+	sd_journal_send("MESSAGE=%s", line, "MESSAGE_ID=" OVER_MESSAGE_ID, "PRIORITY=7",
 			"PINCAP_EVENT=over", "PINCAP_CGROUP=%s", b->cgpath,
 			"PINCAP_CURRENT_BYTES=%" PRId64, (int64_t)cg->current,
 			"PINCAP_LIMIT_BYTES=%" PRIu64, (uint64_t)cg->limit, NULL);
