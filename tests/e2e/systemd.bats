@@ -1,0 +1,94 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# pincapd as a service of a real systemd: the unit as it is installed, with all that it
+# forbids itself; budgets for other services; reload, watchdog, restart and stop.
+
+root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+: "${T:=$root/build/tests}"
+BPFFS=/sys/fs/bpf/pincap
+
+setup() {
+	[ "$(id -u)" = 0 ] || skip 'needs root'
+	command -v systemd-nspawn >/dev/null || skip 'systemd-nspawn (systemd-container) is not there'
+	[ ! -e "$BPFFS" ] || skip 'somebody else'"'"'s kernel side is loaded'
+	mkdir -p /sys/fs/bpf
+	S=$(mktemp -d)
+}
+
+teardown() {
+	[ -n "$S" ] || return 0
+	rm -rf "$S"
+	[ ! -e "$BPFFS" ] || "$root/build/pincap" unload
+}
+
+# What is run inside. Each answer is a line "KEY: VALUE".
+probe() {
+	cat <<'PROBE'
+#!/bin/bash
+show() { systemctl show -P "$1" pincapd; }
+until_is() { for _ in $(seq 100); do [ "$(show "$1")" = "$2" ] && return; sleep 0.1; done; }
+job() {
+	systemd-run --quiet --wait --unit="$1" -p LimitMEMLOCK=infinity -p StandardOutput=file:/job.out \
+		-p Environment=LD_PRELOAD=/usr/lib/pincap/libpincap-preload.so /usr/bin/locker /weights 1 1
+	tail -n 1 /job.out
+}
+mkdir -p /etc/pincap /etc/systemd/system/pincapd.service.d
+printf '[Service]\nWatchdogSec=2s\n' >/etc/systemd/system/pincapd.service.d/test.conf
+printf 'budgets:\n- match: /system.slice/job-*.service\n  limit: 8M\n' >/etc/pincap/pincap.yaml
+locker --make /weights 16
+systemctl daemon-reload
+systemctl start pincapd; echo "start: $?"
+echo "active: $(show ActiveState) $(show StatusText)"
+echo "job: $(job job-1)"
+sed -i 's/8M/12M/' /etc/pincap/pincap.yaml
+systemctl reload pincapd; echo "reload: $? $(show ActiveState)"
+echo "job after reload: $(job job-2)"
+echo 'tick: never' >>/etc/pincap/pincap.yaml
+systemctl reload pincapd; echo "bad reload: $? $(show ActiveState) $(show StatusText)"
+echo "job after bad reload: $(job job-3)"
+sed -i /never/d /etc/pincap/pincap.yaml
+sleep 3 # longer than the watchdog waits
+echo "watched: $(show NRestarts) restarts"
+kill -STOP "$(show MainPID)"
+until_is NRestarts 1
+until_is ActiveState active
+echo "hung: $(show NRestarts) restarts, $(show ActiveState)"
+kill -9 "$(show MainPID)"
+until_is NRestarts 2
+until_is ActiveState active
+echo "killed: $(show NRestarts) restarts, $(show ActiveState)"
+echo "job after the restarts: $(job job-4)"
+cat "/proc/$(show MainPID)/status" | sed -n 's/^CapBnd:\t0*/bounding: /p'
+systemd-analyze --no-pager security pincapd | sed -n 's/^.*Overall exposure level for pincapd.service: \([0-9.]*\).*/exposure: \1/p'
+systemctl stop pincapd; echo "stop: $? $(show ActiveState) $(show Result)"
+journalctl --no-pager -o cat -u pincapd | grep -E '^(reload|[0-9]+ rule)' | sed 's/^/journal: /'
+pincap unload; echo "unload: $?"
+PROBE
+}
+
+@test 'the unit under a real systemd' {
+	make -s -C "$root" install O="${O:-build}" DESTDIR="$S/stage" PREFIX=/usr LIBDIR=/usr/lib >/dev/null
+	install "$T/locker" "$S/stage/usr/bin/"
+	probe >"$S/probe.sh"
+	run "$BATS_TEST_DIRNAME/nspawn.sh" "$S/stage" "$S/probe.sh"
+	[ "$status" != 77 ] || skip "$output"
+	echo "$output"
+	said() { grep -qxE "$1" <<<"$output" || { echo "missing: $1"; false; }; }
+	said 'start: 0'
+	said 'active: active 0 budgets, 0 stopped, 0 over; 0 libraries, 0 deaf; no reserve'
+	said 'job: 2 of 4 pinned, 2 pageable; passes verified 1 of 1'
+	said 'reload: 0 active'
+	said 'job after reload: 3 of 4 pinned, 1 pageable; passes verified 1 of 1'
+	said 'bad reload: 0 active .*; last reload failed'
+	said 'journal: reload: /etc/pincap/pincap.yaml:4: tick: .never. is not a time.*last good configuration stays'
+	said 'job after bad reload: 3 of 4 pinned, 1 pageable; passes verified 1 of 1'
+	said 'watched: 0 restarts'
+	said 'hung: 1 restarts, active'
+	said 'killed: 2 restarts, active'
+	said 'job after the restarts: 3 of 4 pinned, 1 pageable; passes verified 1 of 1'
+	said 'bounding: [0-9a-f]+'
+	said 'exposure: [0-3]\.[0-9]'
+	said 'stop: 0 inactive success'
+	said 'unload: 0'
+	echo "# $(grep '^exposure' <<<"$output") in systemd-analyze security" >&3
+}
