@@ -114,6 +114,7 @@ int reload(struct daemon *d)
 		pr_info("reload: %zu rule%s, %zu budgets", d->config->rules.count,
 			d->config->rules.count == 1 ? "" : "s", d->budgets.count - 1);
 	}
+	report_flush(d);
 	sd_notify(0, "READY=1");
 	return err;
 }
