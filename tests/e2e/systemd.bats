@@ -4,7 +4,7 @@
 # forbids itself; budgets for other services; reload, watchdog, restart and stop.
 
 root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
-: "${T:=$root/build/tests}"
+: "${PINCAP:=$root/build/pincap}" "${T:=$root/build/tests}"
 BPFFS=/sys/fs/bpf/pincap
 
 setup() {
@@ -18,20 +18,22 @@ setup() {
 teardown() {
 	[ -n "$S" ] || return 0
 	rm -rf "$S"
-	[ ! -e "$BPFFS" ] || "$root/build/pincap" unload
+	[ ! -e "$BPFFS" ] || "$PINCAP" unload
 }
 
 # What is run inside. Each answer is a line "KEY: VALUE".
 probe() {
 	cat <<'PROBE'
 #!/bin/bash
+PATH=/usr/local/bin:$PATH
 show() { systemctl show -P "$1" pincapd; }
 until_is() { for _ in $(seq 100); do [ "$(show "$1")" = "$2" ] && return; sleep 0.1; done; }
 job() {
 	systemd-run --quiet --wait --unit="$1" -p LimitMEMLOCK=infinity -p StandardOutput=file:/job.out \
-		-p Environment=LD_PRELOAD=/usr/lib/pincap/libpincap-preload.so /usr/bin/locker /weights 1 1
+		"-pEnvironment=LD_PRELOAD=$preload" /usr/local/bin/locker /weights 1 1
 	tail -n 1 /job.out
 }
+preload=/usr/local/lib/$(uname -m)-linux-gnu/pincap/libpincap-preload.so
 mkdir -p /etc/pincap /etc/systemd/system/pincapd.service.d
 printf '[Service]\nWatchdogSec=2s\n' >/etc/systemd/system/pincapd.service.d/test.conf
 printf 'budgets:\n- match: /system.slice/job-*.service\n  limit: 8M\n' >/etc/pincap/pincap.yaml
@@ -67,8 +69,9 @@ PROBE
 }
 
 @test 'the unit under a real systemd' {
-	make -s -C "$root" install O="${O:-build}" DESTDIR="$S/stage" PREFIX=/usr LIBDIR=/usr/lib >/dev/null
-	install "$T/locker" "$S/stage/usr/bin/"
+	# where it is built for, so that nothing is built again
+	make -s -C "$root" install O="$(dirname "$PINCAP")" DESTDIR="$S/stage" >/dev/null
+	install "$T/locker" "$S/stage/usr/local/bin/"
 	probe >"$S/probe.sh"
 	run "$BATS_TEST_DIRNAME/nspawn.sh" "$S/stage" "$S/probe.sh"
 	[ "$status" != 77 ] || skip "$output"
