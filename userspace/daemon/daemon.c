@@ -26,7 +26,8 @@
 /* Of PINCAP_HEARTBEAT_NS a fifth: a busy machine may miss some. */
 #define BEAT_USEC 200000
 
-#define SCAN_MS 1000
+#define SCAN_MS	     1000
+#define SCAN_SOON_MS 200 /* likewise when the reserve refused somebody */
 
 /* The sweep costs this part of the time at most, unless the GPU holds ranges, whose
  * end nothing but it finds. */
@@ -87,8 +88,8 @@ static void on_refused(struct daemon *d, const struct pincap_event *e)
 	bool is_reserve = e->err == -ENOMEM;
 	struct budget *b = is_reserve ? d->root : budgets_find(&d->budgets, e->cgroup_id);
 
-	if (is_reserve)
-		d->scan_ms = 0; /* who else asks? */
+	if (is_reserve) /* who else asks? */
+		d->scan_ms = MIN(d->scan_ms, d->scanned_ms + SCAN_SOON_MS);
 	if (!b)
 		return;
 	report_refused(b, e);
@@ -198,6 +199,7 @@ static void scan(struct daemon *d, uint64_t now)
 	look_at_all(d);
 	notify_refresh(d->notify, REFRESH_PEERS);
 	report_flush(d);
+	d->scanned_ms = now;
 	d->scan_ms = now + SCAN_MS;
 	d->look_ms = now + d->config->tick_ms;
 }

@@ -59,13 +59,14 @@ struct daemon {
 	struct reserve reserve;
 	struct report report;
 	bool is_walking;
-	bool must_walk;	   /* an event did not tell where its cgroup is */
-	uint64_t heard;	   /* the highest id of a cgroup that is known */
-	uint64_t lost;	   /* gate_lost() at the last walk */
-	uint64_t losses;   /* losses_sum() at the last sweep */
-	uint64_t look_ms;  /* when to look at those awake next, */
-	uint64_t scan_ms;  /* at everybody, */
-	uint64_t sweep_ms; /* and to sweep */
+	bool must_walk;	     /* an event did not tell where its cgroup is */
+	uint64_t heard;	     /* the highest id of a cgroup that is known */
+	uint64_t lost;	     /* gate_lost() at the last walk */
+	uint64_t losses;     /* losses_sum() at the last sweep */
+	uint64_t look_ms;    /* when to look at those awake next, */
+	uint64_t scan_ms;    /* at everybody, */
+	uint64_t sweep_ms;   /* and to sweep */
+	uint64_t scanned_ms; /* when they were, last */
 	uint64_t swept_ms;
 	sd_event_source *tick;
 	uint64_t reloads;

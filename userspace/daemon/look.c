@@ -167,11 +167,12 @@ static int on_entry(uint64_t cgid, const struct pincap_cgroup *cg, void *ctx)
 	if (cg->level == 1 && reserve_is_asking(&d->reserve, cg->taken))
 		s->asking++;
 	b = budgets_find(&d->budgets, cgid);
-	if (!b && has_budget(cg))
+	if (!b && (has_budget(cg) || (cg->flags & PINCAP_CGROUP_FROZEN)))
 		b = adopt(d, cgid);
 	if (!b)
 		return 0;
 	if (!b->rule && !has_budget(cg) && b != d->root) {
+		over_end(d, b);
 		budget_free(&d->budgets, b);
 		return 0;
 	}
