@@ -86,16 +86,19 @@ static void signalled(void **state)
 	workload_end(&w);
 }
 
+#define COLD                           \
+	"budgets:\n"                   \
+	"- match: /pincap-kt-*-cold\n" \
+	"  limit: 8M\n"                \
+	"  on_over: [freeze after 1s]\n"
+
 static void frozen(void **state)
 {
 	struct workload w;
 	struct cg cg;
 
 	(void)state;
-	pincapd_configure("budgets:\n"
-			  "- match: /pincap-kt-*-cold\n"
-			  "  limit: 8M\n"
-			  "  on_over: [freeze after 1s]\n");
+	pincapd_configure(COLD);
 	pincapd_start();
 	cg_make(&cg, NULL, "cold");
 	workload_start(&w, &cg, WORKLOAD_UNMANAGED, 16);
@@ -111,14 +114,24 @@ static void frozen(void **state)
 	pincapd_configure("budgets: [{match: '/pincap-kt-*-cold', limit: 64M}]\n");
 	pincapd_start();
 	assert_true(becomes_frozen(&cg, false));
-	set_limit(&cg, "8M");
-	pincapd_configure("budgets:\n"
-			  "- match: /pincap-kt-*-cold\n"
-			  "  limit: 8M\n"
-			  "  on_over: [freeze after 1s]\n");
+	pincapd_configure(COLD);
 	pincapd_reload();
 	assert_true(becomes_frozen(&cg, true));
-	/* nobody stays frozen whom nobody would thaw */
+	/* nobody stays frozen whom nobody would thaw: without a rule ... */
+	pincapd_configure("budgets: []\n");
+	pincapd_reload();
+	assert_true(becomes_frozen(&cg, false));
+	pincapd_configure(COLD);
+	pincapd_reload();
+	assert_true(becomes_frozen(&cg, true));
+	pincapd_kill();
+	pincapd_configure("budgets: []\n");
+	pincapd_start();
+	assert_true(becomes_frozen(&cg, false));
+	/* ... or without a daemon */
+	pincapd_configure(COLD);
+	pincapd_reload();
+	assert_true(becomes_frozen(&cg, true));
 	pincapd_stop();
 	assert_false(is_frozen(&cg));
 	assert_true(workload_is_well(&w));
