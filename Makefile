@@ -174,7 +174,7 @@ install: all
 	install -m 644 README.md LICENSE configs/pincap.yaml $(DESTDIR)$(DOCDIR)/
 	install -d $(DESTDIR)$(UNITDIR)
 	set -e; for u in $(UNITS); do \
-		sed 's|@BINDIR@|$(BINDIR)|' configs/systemd/$$u.in >$(DESTDIR)$(UNITDIR)/$$u; done
+		sed -e 's|@BINDIR@|$(BINDIR)|' -e 's|@DOCDIR@|$(DOCDIR)|' configs/systemd/$$u.in >$(DESTDIR)$(UNITDIR)/$$u; done
 
 uninstall:
 	[ -n "$(DESTDIR)" ] || ! grep -qs libpincap-preload /etc/ld.so.preload || \

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <bpf/bpf.h>
 #include <cmocka.h>
@@ -21,6 +22,7 @@
 #include "tests/daemon/pincapd.h"
 #include "tests/kernel/ask.h"
 #include "tests/kernel/harness.h"
+#include "tests/kernel/play.h"
 
 #define V1_MEMORY "/sys/fs/cgroup/memory"
 
@@ -153,6 +155,79 @@ static void devices(void **state)
 	assert_true(is_read(b.st_ino, PINCAP_DEVICE_DRM));
 }
 
+/* All is decided, told and counted, and nothing is refused. */
+static void dry_run(void **state)
+{
+	struct pincap_cgroup m;
+	struct actor p;
+	struct cg cg;
+
+	(void)state;
+	pincapd_configure("dry_run: true\nbudgets: [{match: '/pincap-kt-*-dry*', limit: 4M}]\n");
+	pincapd_start();
+	assert_true(pincapd_says("1 rule, 0 budgets; dry run: nothing is refused"));
+	assert_true(pincapd_status("^dry run: 0 budgets"));
+	cg_make(&cg, NULL, "dry");
+	assert_true(has_limit(&cg, 4 * MIB));
+	actor_start(&p, &cg, false);
+	actor_must(&p, 0, "charge %lld %d", 4 * MIB, PINCAP_DRIVER);
+	actor_must(&p, 0, "charge %lld %d", 2 * MIB, PINCAP_DRIVER);
+	assert_true(pincapd_says("would refuse 1 request in '/pincap-kt-.*-dry': its limit of 4.0 "
+				 "MiB is reached"));
+	assert_true(map_cgroup(&cg, &m));
+	assert_int_equal(m.would_refuse, 1);
+	assert_int_equal(m.refused, 0);
+	/* in earnest */
+	pincapd_configure("budgets: [{match: '/pincap-kt-*-dry*', limit: 4M}]\n");
+	pincapd_reload();
+	actor_fails(&p, EDQUOT, "charge %lld %d", 4 * KIB, PINCAP_DRIVER);
+	actor_exit(&p);
+	cg_make(&cg, NULL, "dry2");
+	actor_start(&p, &cg, false);
+	while (actor_do(&p, "charge %lld %d", 5 * MIB, PINCAP_DRIVER).err == EINPROGRESS)
+		continue;
+	assert_true(pincapd_says("refused 1 request in '/pincap-kt-.*-dry2': its limit of 4.0 MiB "
+				 "is reached; last actor\\["));
+	actor_exit(&p);
+}
+
+/* The exit code of pincapd with these arguments; its output must have `text`. */
+static int run(const char *arguments, const char *text)
+{
+	const char *program = getenv("PINCAPD");
+	char line[512], out[16384];
+	size_t len;
+	FILE *f;
+	int status;
+
+	snprintf(line, sizeof(line), "%s %s 2>&1", program ? program : "build/pincapd", arguments);
+	f = popen(line, "re");
+	assert_non_null(f);
+	len = fread(out, 1, sizeof(out) - 1, f);
+	out[len] = '\0';
+	status = pclose(f);
+	if (!strstr(out, text))
+		fail_msg("'%s' is not in: %s", text, out);
+	return WEXITSTATUS(status);
+}
+
+static void options(void **state)
+{
+	char arguments[200];
+
+	(void)state;
+	pincapd_configure("tick: 1s\nbudgets: [{match: /a, limit: 8G}]\n");
+	snprintf(arguments, sizeof(arguments), "--check %s/pincap.yaml", pincapd_dir());
+	assert_int_equal(run(arguments, "pincap.yaml: OK, 1 rule\n"), 0);
+	snprintf(arguments, sizeof(arguments), "--config %s/pincap.yaml --print", pincapd_dir());
+	assert_int_equal(run(arguments, "limit: 8589934592"), 0);
+	assert_int_equal(run("--config /nowhere.yaml", "/nowhere.yaml: cannot be read"), 1);
+	assert_int_equal(run("--version", "pincapd "), 0);
+	assert_int_equal(run("--help", "--dry-run"), 0);
+	assert_int_equal(run("--nonsense", "unrecognized option"), 2);
+	assert_int_equal(run("what", "too many arguments: 'what'"), 2);
+}
+
 static const char *flood_dir(const struct cg *top, int i)
 {
 	static char dir[600];
@@ -201,6 +276,8 @@ int main(int argc, char **argv)
 		DAEMON_TEST(percent_of_memory_max),
 		DAEMON_TEST(group),
 		DAEMON_TEST(devices),
+		DAEMON_TEST(dry_run),
+		DAEMON_TEST(options),
 		DAEMON_TEST(flood),
 	};
 

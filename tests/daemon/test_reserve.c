@@ -31,6 +31,7 @@
 #define PIECE	MIB
 #define ROOM	(1536 * MIB) /* above the reserve at the start */
 #define EATEN	(2048 * MIB)
+#define SPARE	(1536 * MIB) /* for everybody else */
 #define ENOUGH	(64 * MIB)
 /* Of each thread the piece it is at, and what is admitted until MemAvailable shows what
  * the eater took: a tick of 25 ms. */
@@ -67,7 +68,7 @@ static int setup(void **state)
 	(void)state;
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
-	if (shared == MAP_FAILED || available() < 2 * (ROOM + EATEN))
+	if (shared == MAP_FAILED)
 		return -1;
 	reserve = (available() - ROOM) / MIB * MIB;
 	pincapd_configure("reserve: %" PRIu64 "\n", reserve);
@@ -372,5 +373,9 @@ int main(int argc, char **argv)
 	};
 
 	harness_init(argc, argv);
+	if (available() < ROOM + EATEN + SPARE) {
+		puts("1..1\nok 1 - reserve # SKIP less than 5 GiB of memory are available");
+		return 0;
+	}
 	return cmocka_run_group_tests(tests, pincapd_group_setup, pincapd_group_teardown);
 }
