@@ -27,11 +27,10 @@ static int64_t current(const struct cg *cg)
 	return m.current;
 }
 
-/* ms until it is so little, 5000 at most. */
-static int64_t falls_to(const struct cg *cg, int64_t bytes)
+/* ms since then until it is so little, 5000 at most. */
+static int64_t falls_to(const struct cg *cg, int64_t bytes, int64_t begin)
 {
 	struct deadline d = deadline_in(5000);
-	int64_t begin = now_ns();
 
 	while (current(cg) > bytes && deadline_open(&d))
 		continue;
@@ -42,7 +41,7 @@ static void lowered(void **state)
 {
 	struct workload w;
 	struct cg cg;
-	int64_t ms;
+	int64_t begin, ms;
 
 	(void)state;
 	pincapd_configure("release_cooldown: 1s\n"
@@ -52,8 +51,9 @@ static void lowered(void **state)
 	workload_start(&w, &cg, WORKLOAD_GIVES, 64);
 	assert_int_equal(w.shared->locked_mib, 64);
 	assert_true(pincapd_status("1 libraries, 0 deaf"));
+	begin = now_ns();
 	set_limit(&cg, "16M");
-	ms = falls_to(&cg, 16 * MIB);
+	ms = falls_to(&cg, 16 * MIB, begin);
 	print_message("# given back after %" PRId64 " ms\n", ms);
 	assert_in_range(ms, 0, 1000);
 	assert_int_equal(w.shared->locked_mib, 16);
@@ -61,8 +61,9 @@ static void lowered(void **state)
 	/* by a reload, too */
 	pincapd_configure("release_cooldown: 1s\n"
 			  "budgets: [{match: '/pincap-kt-*-lowered', limit: 4M}]\n");
+	begin = now_ns();
 	pincapd_reload();
-	ms = falls_to(&cg, 4 * MIB);
+	ms = falls_to(&cg, 4 * MIB, begin);
 	assert_in_range(ms, 0, 1000);
 	assert_true(workload_is_well(&w));
 	workload_end(&w);
@@ -82,7 +83,7 @@ static void high(void **state)
 	pincapd_configure("budgets: [{match: '/pincap-kt-*-high', limit: 128M, high: 40M}]\n");
 	pincapd_reload();
 	/* down to 95 % of it, so that the next pin does not ring again */
-	assert_in_range(falls_to(&cg, 38 * MIB), 0, 1000);
+	assert_in_range(falls_to(&cg, 38 * MIB, now_ns()), 0, 1000);
 	assert_int_equal(w.shared->locked_mib, 38);
 	assert_int_equal(pincapd_said("is over"), 0);
 	workload_end(&w);
