@@ -92,13 +92,12 @@ static void percent_of_memory_max(void **state)
 	path = memory_limit_of(&cg);
 	if (!path)
 		skip();
-	assert_true(limit(&cg) > GIB);
-	assert_int_equal(write_text(path, "1073741824"), 0);
-	assert_true(has_limit(&cg, 512 * MIB));
-	assert_true(has_limit(&inner, 256 * MIB));
+	assert_int_equal(write_text(path, "67108864"), 0);
+	assert_true(has_limit(&cg, 32 * MIB));
+	assert_true(has_limit(&inner, 16 * MIB));
 	pincapd_stop();
 	pincapd_start();
-	assert_int_equal(limit(&cg), 512 * MIB);
+	assert_int_equal(limit(&cg), 32 * MIB);
 	pincapd_stop();
 	remove_v1(&cg);
 }
