@@ -150,7 +150,7 @@ export BPFTOOL
 TABS := $(abspath $(T))
 # One old and one new kernel with every check; all of them, and all tests, by check-vm.
 VM_NEW := 6.12
-VM_QUICK := load doctor kernel-admission kernel-ranges kernel-oracle unload
+VM_QUICK := load doctor kernel-admission kernel-ranges kernel-oracle daemon-budgets daemon-kill unload
 VM_KERNELS := $(shell sed -n 's/^\([^\#[:space:]]\{1,\}\).*/\1/p' tests/vm/kernels)
 E2E_TESTS := $(patsubst tests/e2e/%.bats,%,$(wildcard tests/e2e/*.bats))
 CHECKS = $(foreach t,$(UNIT_TESTS) $(CONFIG_TESTS),unit-$(t)=$(T)/test_$(t)) \

@@ -5,7 +5,7 @@
  * admission refuses at the limit while nobody is there, and no workload sees anything
  * but refusals.
  *
- * Environment: RUNS, PINCAP_TEST_SEED.
+ * Environment: PINCAP_TEST_RUNS, PINCAP_TEST_SEED.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -266,7 +266,7 @@ static void one_run(unsigned int run, int64_t *start_ns)
 
 static void at_any_moment(void **state)
 {
-	unsigned int runs = (unsigned int)harness_number("RUNS", 500);
+	unsigned int runs = (unsigned int)harness_number("PINCAP_TEST_RUNS", 500);
 	unsigned int seed = (unsigned int)harness_number("PINCAP_TEST_SEED", (uint64_t)time(NULL));
 	int64_t start_ns = 0;
 	struct pincap_cgroup m;

@@ -125,7 +125,7 @@ static void deaf(void **state)
 	workload_start(&unasked, &b, WORKLOAD_UNMANAGED, 32);
 	set_limit(&a, "16M");
 	set_limit(&b, "8M");
-	d = deadline_in((unsigned int)harness_number("DEAF_SECONDS", 60) * 1000);
+	d = deadline_in((unsigned int)harness_number("PINCAP_TEST_DEAF_SECONDS", 60) * 1000);
 	assert_true(pincapd_says("'/pincap-kt-.*-deaf1' is over: 64.0 MiB in use, limit 16.0 MiB, "
 				 "over by 48.0 MiB"));
 	assert_true(pincapd_says("'/pincap-kt-.*-deaf2' is over: 32.0 MiB in use, limit 8.0 MiB, "

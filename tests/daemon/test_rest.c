@@ -3,7 +3,7 @@
  * What the daemon costs while nothing happens, on a host with many cgroups and
  * processes: a budget for each cgroup, a locked page in each, a reserve far away.
  *
- * Environment: CGROUPS (1000), PROCESSES (3000), SECONDS (20).
+ * Environment: PINCAP_TEST_CGROUPS (1000), _PROCESSES (3000), _SECONDS (20).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -97,9 +97,10 @@ static int64_t ticks(void)
 
 static void at_rest(void **state)
 {
-	int cgroups = (int)harness_number("CGROUPS", MOST_CGROUPS), ready;
-	int processes = (int)harness_number("PROCESSES", 3000);
-	int64_t seconds = (int64_t)harness_number("SECONDS", 20), ran, ticked, begin, rss;
+	int cgroups = (int)harness_number("PINCAP_TEST_CGROUPS", MOST_CGROUPS), ready;
+	int processes = (int)harness_number("PINCAP_TEST_PROCESSES", 3000);
+	int64_t seconds = (int64_t)harness_number("PINCAP_TEST_SECONDS", 20), ran, ticked, begin,
+		rss;
 	struct pincap_cgroup m;
 	struct deadline d;
 	char name[16], c;

@@ -6,8 +6,9 @@
 # had is one skipped case.
 #
 # usage: check.sh KERNEL [TEST...]
-# TEST: load, doctor, unload, kernel-NAME (tests/kernel/test_NAME.c), or minimum (pincap
-# says that the kernel is too old). Without any: all there are, or `minimum`.
+# TEST: load, doctor, unload, kernel-NAME (tests/kernel/test_NAME.c), daemon-NAME, or
+# minimum (pincap says that the kernel is too old). Without any: load, unload and all of the
+# kernel side, or `minimum`.
 # Environment: LIMIT, seconds for the whole guest (1500); O, as vm.sh; PINCAP_TRIGGER
 # and PINCAP_GPU_TRIGGER, as `pincap load --help`.
 set -u

@@ -9,7 +9,7 @@ set -u
 export CMOCKA_MESSAGE_OUTPUT=TAP
 export PINCAP_TEST_OPS="${PINCAP_TEST_OPS:-20000}" PINCAP_TEST_PAUSES="${PINCAP_TEST_PAUSES:-10}" \
 	PINCAP_TEST_CHURN="${PINCAP_TEST_CHURN:-200}" PINCAP_TEST_ROUNDS="${PINCAP_TEST_ROUNDS:-500}" PINCAP_TEST_REPETITIONS="${PINCAP_TEST_REPETITIONS:-5}" \
-	PINCAP_TEST_SECONDS="${PINCAP_TEST_SECONDS:-4}"
+	PINCAP_TEST_SECONDS="${PINCAP_TEST_SECONDS:-4}" PINCAP_TEST_RUNS="${PINCAP_TEST_RUNS:-20}"
 limit=300 # seconds for one test
 n=0
 out=/tmp/out
@@ -41,7 +41,7 @@ run() {
 	rc=$?
 	cases=
 	case $name in
-	kernel-*)
+	kernel-* | daemon-*)
 		wrong=$(judge $rc)
 		cases=", $(count '^ok ') cases" ;;
 	*)
@@ -78,6 +78,7 @@ for t; do
 	load | doctor) run "$t" pincap "$t" ;;
 	unload | minimum) run "$t" ./guest.sh "$t" ;;
 	kernel-*) run "$t" "build/tests/kernel/test_${t#kernel-}" ;;
+	daemon-*) run "$t" "build/tests/daemon/test_${t#daemon-}" ;;
 	*) run "$t" false ;;
 	esac
 done
