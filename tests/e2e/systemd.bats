@@ -60,6 +60,11 @@ until_is NRestarts 2
 until_is ActiveState active
 echo "killed: $(show NRestarts) restarts, $(show ActiveState)"
 echo "job after the restarts: $(job job-4)"
+systemd-run --quiet --unit=job-5 -p LimitMEMLOCK=infinity /usr/local/bin/locker /weights 1000000 1
+event() { journalctl -o json MESSAGE_ID=b3f1c5c2f0f34e0d8f4a8e0c6d6a7b15 | grep -o "\"$1\":\"[^\"]*" | tail -n 1; }
+for _ in $(seq 50); do [ -n "$(event PINCAP_CGROUP)" ] && break; sleep 0.1; done
+systemctl stop job-5
+echo "event: $(event PINCAP_EVENT) $(event PINCAP_CGROUP) $(event PINCAP_LIMIT_BYTES)"
 cat "/proc/$(show MainPID)/status" | sed -n 's/^CapBnd:\t0*/bounding: /p'
 systemd-analyze --no-pager security pincapd | sed -n 's/^.*Overall exposure level for pincapd.service: \([0-9.]*\).*/exposure: \1/p'
 systemctl stop pincapd; echo "stop: $? $(show ActiveState) $(show Result)"
@@ -89,6 +94,7 @@ PROBE
 	said 'hung: 1 restarts, active'
 	said 'killed: 2 restarts, active'
 	said 'job after the restarts: 3 of 4 pinned, 1 pageable; passes verified 1 of 1'
+	said 'event: "PINCAP_EVENT":"over "PINCAP_CGROUP":"/system.slice/job-5.service "PINCAP_LIMIT_BYTES":"12582912'
 	said 'bounding: [0-9a-f]+'
 	said 'exposure: [0-3]\.[0-9]'
 	said 'stop: 0 inactive success'
