@@ -9,6 +9,13 @@
 
 #include "svm.bpf.h"
 
+/* How an event was seen. */
+enum seen_how {
+	FROM_CALLER = 0, /* its arguments lie with the caller ... */
+	FROM_DRIVER = 1, /* ... or are the driver's own copy */
+	AGAIN = 2,	 /* by the second program for it, in case the first was skipped */
+};
+
 /* Change the gpu class of a record. `seen`: the bytes of the thread's request that the
  * driver has now. They are no longer a promise, though they be counted already: a
  * range is the same one when it is registered again. */
@@ -52,15 +59,19 @@ static __always_inline u64 buffer_forget(struct pincap_buffer_key *key)
 }
 
 static __noinline int buffer_alloc(struct mm_struct *mm, struct pincap_buffer_key *key,
-				   struct pincap_buffer *buf)
+				   struct pincap_buffer *buf, u32 how)
 {
 	struct pincap_process *rec = gpu_record(mm);
+	struct pincap_buffer *old;
 	u64 seen = 0;
 	s64 change;
 
 	if (!rec)
 		return -EAGAIN;
 	key->birth = rec->birth;
+	old = how & AGAIN ? bpf_map_lookup_elem(&buffers, key) : NULL;
+	if (old && old->bytes == buf->bytes)
+		return 0;
 	buf->mm = (u64)mm;
 	buf->tgid = bpf_get_current_pid_tgid() >> 32;
 	change = -buffer_forget(key);
@@ -124,7 +135,7 @@ static __noinline int buffer_free_exit(struct mm_struct *mm, bool freed)
 	return bpf_map_update_elem(&buffers, &key, &buf, BPF_NOEXIST);
 }
 
-static __noinline int range_allow(struct mm_struct *mm, u64 start, u64 end)
+static __noinline int range_allow(struct mm_struct *mm, u64 start, u64 end, u32 how)
 {
 	struct pincap_process *rec = gpu_record(mm);
 	u64 seen;
@@ -133,6 +144,8 @@ static __noinline int range_allow(struct mm_struct *mm, u64 start, u64 end)
 	if (!rec)
 		return -EAGAIN;
 	change = svm_allow(rec, start, end, &seen);
+	if (how & AGAIN && !change)
+		return 0;
 	return gpu_add(rec, (u64)mm, change, seen);
 }
 

@@ -95,13 +95,10 @@ static __always_inline u64 page_up(u64 bytes)
 	return (bytes + page - 1) & ~(page - 1);
 }
 
-/* Where an ioctl's arguments lie: with the caller, or as the driver's own copy. */
-enum args_of { ARGS_OF_CALLER, ARGS_OF_DRIVER };
-
-static __always_inline bool read_args(void *to, u32 size, u64 from, enum args_of of)
+static __always_inline bool read_args(void *to, u32 size, u64 from, u32 how)
 {
-	long err = of == ARGS_OF_DRIVER ? bpf_probe_read_kernel(to, size, (void *)from)
-					: bpf_probe_read_user(to, size, (void *)from);
+	long err = how & FROM_DRIVER ? bpf_probe_read_kernel(to, size, (void *)from)
+				     : bpf_probe_read_user(to, size, (void *)from);
 
 	if (!err)
 		return true;
@@ -111,26 +108,26 @@ static __always_inline bool read_args(void *to, u32 size, u64 from, enum args_of
 
 /* What the driver allocates for a request: an AQL ring is mapped twice and exists
  * once (amdgpu_amdkfd_gpuvm_alloc_memory_of_gpu). */
-static __noinline int kfd_alloc_done(struct mm_struct *mm, u64 arg, enum args_of of)
+static __noinline int kfd_alloc_done(struct mm_struct *mm, u64 arg, u32 how)
 {
 	struct pincap_buffer_key key = {};
 	struct pincap_buffer buf = {};
 	struct kfd_alloc a;
 
-	if (!read_args(&a, sizeof(a), arg + KFD_ALLOC_SKIPPED, of) ||
+	if (!read_args(&a, sizeof(a), arg + KFD_ALLOC_SKIPPED, how) ||
 	    !(a.flags & (KFD_FLAG_GTT | KFD_FLAG_USERPTR)))
 		return 0;
 	key.handle = a.handle;
 	buf.bytes = page_up(a.flags & KFD_FLAG_AQL_QUEUE_MEM ? a.size >> 1 : a.size);
 	buf.kind = a.flags & KFD_FLAG_USERPTR ? PINCAP_BUFFER_USERPTR : PINCAP_BUFFER_GTT;
 	buf.addr = a.flags & KFD_FLAG_USERPTR ? a.mmap_offset : 0;
-	return buffer_alloc(mm, &key, &buf);
+	return buffer_alloc(mm, &key, &buf, how);
 }
 
 struct attr_walk {
 	u64 at;
 	u32 left;
-	enum args_of of;
+	u32 how;
 	bool allows;
 	bool withdraws;
 };
@@ -139,7 +136,7 @@ static long attr_step(u32 i, struct attr_walk *w)
 {
 	struct kfd_svm_attr attr;
 
-	if (!w->left || !read_args(&attr, sizeof(attr), w->at, w->of))
+	if (!w->left || !read_args(&attr, sizeof(attr), w->at, w->how))
 		return 1;
 	w->allows |= attr.type == KFD_SVM_ACCESS || attr.type == KFD_SVM_ACCESS_IN_PLACE;
 	w->withdraws |= attr.type == KFD_SVM_NO_ACCESS;
@@ -148,25 +145,24 @@ static long attr_step(u32 i, struct attr_walk *w)
 	return 0;
 }
 
-static __noinline int kfd_svm_done(struct mm_struct *mm, u64 arg, enum args_of of)
+static __noinline int kfd_svm_done(struct mm_struct *mm, u64 arg, u32 how)
 {
-	struct attr_walk w = { .at = arg + sizeof(struct kfd_svm), .of = of };
+	struct attr_walk w = { .at = arg + sizeof(struct kfd_svm), .how = how };
 	struct kfd_svm a;
 	u64 end;
 
-	if (!read_args(&a, sizeof(a), arg, of) || a.op != KFD_SVM_SET_ATTR || !a.start)
+	if (!read_args(&a, sizeof(a), arg, how) || a.op != KFD_SVM_SET_ATTR || !a.start)
 		return 0;
 	w.left = a.nattr;
 	bpf_loop(KFD_SVM_ATTRS_MAX, attr_step, &w, 0);
 	end = page_up(a.start + a.size);
 	if (w.allows)
-		return range_allow(mm, a.start, end);
+		return range_allow(mm, a.start, end, how);
 	return w.withdraws ? range_withdraw(mm, a.start, end) : 0;
 }
 
 /* The handle overwrites the size: the size is what was asked at the start. */
-static __noinline int gem_create_done(struct mm_struct *mm, struct file *file, u64 arg,
-				      enum args_of of)
+static __noinline int gem_create_done(struct mm_struct *mm, struct file *file, u64 arg, u32 how)
 {
 	struct pincap_buffer_key key = {};
 	struct pincap_buffer buf = { .kind = PINCAP_BUFFER_GTT };
@@ -179,22 +175,22 @@ static __noinline int gem_create_done(struct mm_struct *mm, struct file *file, u
 		return 0;
 	buf.bytes = t->create_bytes;
 	t->create_bytes = 0;
-	if (!read_args(&handle, sizeof(handle), arg, of))
+	if (!read_args(&handle, sizeof(handle), arg, how))
 		return 0;
 	key.handle = handle;
 	file_used(file);
 	key.file = file_id(file);
-	return key.file ? buffer_alloc(mm, &key, &buf) : -EAGAIN;
+	return key.file ? buffer_alloc(mm, &key, &buf, how) : -EAGAIN;
 }
 
-static __noinline int gem_create_enter(struct mm_struct *mm, u64 arg, enum args_of of)
+static __noinline int gem_create_enter(struct mm_struct *mm, u64 arg, u32 how)
 {
 	u32 tid = bpf_get_current_pid_tgid();
 	struct pincap_process *rec;
 	struct pincap_thread *t;
 	struct amdgpu_create a;
 
-	if (!read_args(&a, sizeof(a), arg, of))
+	if (!read_args(&a, sizeof(a), arg, how))
 		return 0;
 	rec = gpu_record(mm);
 	t = rec ? thread_get(tid, rec) : NULL;
@@ -203,21 +199,20 @@ static __noinline int gem_create_enter(struct mm_struct *mm, u64 arg, enum args_
 	return 0;
 }
 
-static __noinline int gem_userptr_done(struct mm_struct *mm, struct file *file, u64 arg,
-				       enum args_of of)
+static __noinline int gem_userptr_done(struct mm_struct *mm, struct file *file, u64 arg, u32 how)
 {
 	struct pincap_buffer_key key = {};
 	struct pincap_buffer buf = { .kind = PINCAP_BUFFER_USERPTR };
 	struct amdgpu_userptr a;
 
-	if (!read_args(&a, sizeof(a), arg, of))
+	if (!read_args(&a, sizeof(a), arg, how))
 		return 0;
 	key.handle = a.handle;
 	buf.addr = a.addr;
 	buf.bytes = page_up(a.size);
 	file_used(file);
 	key.file = file_id(file);
-	return key.file ? buffer_alloc(mm, &key, &buf) : -EAGAIN;
+	return key.file ? buffer_alloc(mm, &key, &buf, how) : -EAGAIN;
 }
 
 static __always_inline bool is_ours(u32 cmd)
@@ -227,51 +222,51 @@ static __always_inline bool is_ours(u32 cmd)
 	       cmd == DRM_GEM_CLOSE;
 }
 
-static __noinline int kfd_free_enter(struct mm_struct *mm, u64 arg, enum args_of of)
+static __noinline int kfd_free_enter(struct mm_struct *mm, u64 arg, u32 how)
 {
 	struct pincap_buffer_key key = {};
 
-	return read_args(&key.handle, sizeof(key.handle), arg, of) ? buffer_free_enter(mm, &key)
-								   : 0;
+	return read_args(&key.handle, sizeof(key.handle), arg, how) ? buffer_free_enter(mm, &key)
+								    : 0;
 }
 
-static __noinline int gem_close_enter(struct mm_struct *mm, struct file *file, u64 arg,
-				      enum args_of of)
+static __noinline int gem_close_enter(struct mm_struct *mm, struct file *file, u64 arg, u32 how)
 {
 	struct pincap_buffer_key key = { .file = file_known(file) };
 
-	if (!key.file || !read_args(&key.handle, sizeof(u32), arg, of))
+	if (!key.file || !read_args(&key.handle, sizeof(u32), arg, how))
 		return 0;
 	return buffer_free_enter(mm, &key);
 }
 
-static __noinline int ioctl_enter(struct mm_struct *mm, struct file *file, u32 cmd, u64 arg)
+static __noinline int ioctl_enter(struct mm_struct *mm, struct file *file, u32 cmd, u64 arg,
+				  u32 how)
 {
 	u32 kind = file ? device_kind(file) : 0;
 
 	if (kind == PINCAP_DEVICE_DRM && cmd == AMDGPU_GEM_CREATE)
-		return gem_create_enter(mm, arg, ARGS_OF_CALLER);
+		return gem_create_enter(mm, arg, how);
 	if (kind == PINCAP_DEVICE_KFD && cmd == KFD_FREE_MEMORY_OF_GPU)
-		return kfd_free_enter(mm, arg, ARGS_OF_CALLER);
+		return kfd_free_enter(mm, arg, how);
 	if (kind == PINCAP_DEVICE_DRM && cmd == DRM_GEM_CLOSE)
-		return gem_close_enter(mm, file, arg, ARGS_OF_CALLER);
+		return gem_close_enter(mm, file, arg, how);
 	return 0;
 }
 
 /* What is told by results is read when the call returns: the driver has written
  * its own copy of the arguments back, handles with them. */
-static __noinline int ioctl_exit(struct mm_struct *mm, struct file *file, u32 cmd, u64 arg)
+static __noinline int ioctl_exit(struct mm_struct *mm, struct file *file, u32 cmd, u64 arg, u32 how)
 {
 	u32 kind = file ? device_kind(file) : 0;
 
 	if (kind == PINCAP_DEVICE_KFD && cmd == KFD_ALLOC_MEMORY_OF_GPU)
-		return kfd_alloc_done(mm, arg, ARGS_OF_CALLER);
+		return kfd_alloc_done(mm, arg, how);
 	if (kind == PINCAP_DEVICE_KFD && CMD_NR(cmd) == KFD_SVM)
-		return kfd_svm_done(mm, arg, ARGS_OF_CALLER);
+		return kfd_svm_done(mm, arg, how);
 	if (kind == PINCAP_DEVICE_DRM && cmd == AMDGPU_GEM_CREATE)
-		return gem_create_done(mm, file, arg, ARGS_OF_CALLER);
+		return gem_create_done(mm, file, arg, how);
 	if (kind == PINCAP_DEVICE_DRM && cmd == AMDGPU_GEM_USERPTR)
-		return gem_userptr_done(mm, file, arg, ARGS_OF_CALLER);
+		return gem_userptr_done(mm, file, arg, how);
 	return 0;
 }
 
@@ -360,17 +355,17 @@ static __always_inline bool is_told_by_entry(u32 cmd)
 
 /* ---- the system calls, whatever tells of them ---- */
 
-static __always_inline int ioctl_entered(u32 fd, u32 cmd, u64 arg)
+static __always_inline int ioctl_entered(u32 fd, u32 cmd, u64 arg, u32 how)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct mm_struct *mm = task->mm;
 
 	if (mm && is_told_by_entry(cmd))
-		ioctl_enter(mm, file_of(task, fd), cmd, arg);
+		ioctl_enter(mm, file_of(task, fd), cmd, arg, how);
 	return 0;
 }
 
-static __always_inline int ioctl_left(u32 fd, u32 cmd, u64 arg, long ret)
+static __always_inline int ioctl_left(u32 fd, u32 cmd, u64 arg, long ret, u32 how)
 {
 	struct task_struct *task;
 	struct mm_struct *mm;
@@ -384,17 +379,17 @@ static __always_inline int ioctl_left(u32 fd, u32 cmd, u64 arg, long ret)
 	if (cmd == KFD_FREE_MEMORY_OF_GPU || cmd == DRM_GEM_CLOSE)
 		buffer_free_exit(mm, ret == 0);
 	else if (!ret)
-		ioctl_exit(mm, file_of(task, fd), cmd, arg);
+		ioctl_exit(mm, file_of(task, fd), cmd, arg, how);
 	return 0;
 }
 
-static __always_inline int call_entered(struct pt_regs *regs, u64 nr)
+static __always_inline int call_entered(struct pt_regs *regs, u64 nr, u32 how)
 {
 	struct task_struct *task;
 	struct mm_struct *mm;
 
 	if (nr == SYS_IOCTL)
-		return ioctl_entered(regs->di, regs->si, regs->dx);
+		return ioctl_entered(regs->di, regs->si, regs->dx, how);
 	if (nr != SYS_BRK && nr != SYS_SHMDT)
 		return 0;
 	task = bpf_get_current_task_btf();
@@ -404,13 +399,13 @@ static __always_inline int call_entered(struct pt_regs *regs, u64 nr)
 	return 0;
 }
 
-static __always_inline int call_left(struct pt_regs *regs, u64 nr, long ret)
+static __always_inline int call_left(struct pt_regs *regs, u64 nr, long ret, u32 how)
 {
 	struct task_struct *task;
 	struct mm_struct *mm;
 
 	if (nr == SYS_IOCTL)
-		return ioctl_left(regs->di, regs->si, regs->dx, ret);
+		return ioctl_left(regs->di, regs->si, regs->dx, ret, how);
 	if (IS_ERR_VALUE(ret) || (!is_mapping(nr) && !(is_opening(nr) && files_known)))
 		return 0;
 	task = bpf_get_current_task_btf();

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tests/kernel/oracle_world.h"
+#include "tests/kernel/ring.h"
 
 #define PAGE	    4096UL
 #define ARENA	    ((char *)(1UL << 44))
@@ -176,10 +177,8 @@ static void op_unlock_all(struct dice *d)
 
 static int ring_of(uint64_t i)
 {
-	struct io_uring_params params = { 0 };
-
 	if (!rings[i])
-		rings[i] = (int)syscall(SYS_io_uring_setup, 4, &params) + 1;
+		rings[i] = ring_setup(4) + 1;
 	return rings[i] - 1;
 }
 

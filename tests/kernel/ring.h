@@ -28,18 +28,40 @@ static inline void ring_ipc_lock(bool on)
 	syscall(SYS_capset, &head, data);
 }
 
+static inline bool ring_is_unlimited(void)
+{
+	struct rlimit r;
+
+	return !getrlimit(RLIMIT_MEMLOCK, &r) && r.rlim_cur == RLIM_INFINITY;
+}
+
 /* Like io_uring_queue_init(). */
 static inline int ring_init(unsigned int entries, struct io_uring *ring)
 {
-	struct rlimit r;
+	bool aside = ring_is_unlimited();
 	int err;
 
-	if (getrlimit(RLIMIT_MEMLOCK, &r) || r.rlim_cur != RLIM_INFINITY)
-		return io_uring_queue_init(entries, ring, 0);
-	ring_ipc_lock(false);
+	if (aside)
+		ring_ipc_lock(false);
 	err = io_uring_queue_init(entries, ring, 0);
-	ring_ipc_lock(true);
+	if (aside)
+		ring_ipc_lock(true);
 	return err;
+}
+
+/* Like io_uring_setup(2). */
+static inline int ring_setup(unsigned int entries)
+{
+	struct io_uring_params params = { 0 };
+	bool aside = ring_is_unlimited();
+	int fd;
+
+	if (aside)
+		ring_ipc_lock(false);
+	fd = (int)syscall(SYS_io_uring_setup, entries, &params);
+	if (aside)
+		ring_ipc_lock(true);
+	return fd;
 }
 
 #endif

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "tests/kernel/ring.h"
 #include "tests/kernel/stage.h"
 
 #define HEAR_MS 20000
@@ -55,9 +56,7 @@ void stage_go(const struct stage *s)
 
 int ring_make(void)
 {
-	struct io_uring_params params = { 0 };
-
-	return (int)syscall(SYS_io_uring_setup, 4, &params);
+	return ring_setup(4);
 }
 
 int ring_register(int fd, void *at, uint64_t len)

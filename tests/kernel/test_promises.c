@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -97,6 +98,13 @@ static void promises_and_pins(void **state)
 #define MIXERS 8
 
 #define MIXED_PAGES 16
+#define MIXES	    ((int)harness_number("PINCAP_TEST_MIXES", 3000))
+
+/* A preemptible kernel may skip both programs that see an ioctl, when tasks are preempted
+ * in each; an emulated processor does that now and then. Calls that may go unseen. */
+#define UNSEEN_MAX ((unsigned int)harness_number("PINCAP_TEST_UNSEEN", 0))
+
+static atomic_uint unseen;
 
 /* Seen by the driver's own words, seen in locked_vm, and not seen at all. */
 static void mix_buffer(int fd, int64_t bytes)
@@ -105,7 +113,10 @@ static void mix_buffer(int fd, int64_t bytes)
 
 	CHILD_EQUAL(ask_charge(fd, bytes, PINCAP_DRIVER), 0);
 	handle = gpu_alloc_gtt(bytes);
-	CHILD_EQUAL(ask_settle(fd), 0);
+	if (ask_settle(fd)) {
+		atomic_fetch_add(&unseen, 1);
+		CHILD_EQUAL(ask_uncharge(fd, bytes), 0);
+	}
 	CHILD_EQUAL(gpu_free(handle), 0);
 }
 
@@ -131,7 +142,7 @@ static void *mix(void *arg)
 	char *own = mmap(NULL, MIXED_PAGES * PAGE, RW, ANON, -1, 0);
 
 	CHILD_EQUAL(own != MAP_FAILED, 1);
-	for (int i = 0; i < 3000; i++) {
+	for (int i = 0; i < MIXES; i++) {
 		int64_t bytes = (int64_t)(1 + rand_r(&seed) % MIXED_PAGES) * (int64_t)PAGE;
 
 		if (i % 3 == 0)
@@ -155,7 +166,11 @@ static void mix_kinds(const struct cg *cg)
 		CHILD_EQUAL(pthread_create(&threads[i], NULL, mix, (void *)(i + 1)), 0);
 	for (size_t i = 0; i < MIXERS; i++)
 		pthread_join(threads[i], NULL);
-	CHILD_EQUAL(current_of(cg), 0);
+	fprintf(stderr, "# %u buffers unseen, %lld bytes left\n", unseen,
+		(long long)current_of(cg));
+	CHILD_EQUAL(unseen <= UNSEEN_MAX, true);
+	CHILD_EQUAL(current_of(cg) <= (int64_t)(UNSEEN_MAX * MIXED_PAGES * PAGE), true);
+	CHILD_EQUAL(current_of(cg) >= 0, true);
 }
 
 static void threads_mix_both(void **state)

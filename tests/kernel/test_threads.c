@@ -305,7 +305,9 @@ static void promise_fulfilled(void **state)
 	map_cgroup(&s.top, &m);
 	print_message("# %lu calls, %lu moves, peak %lld\n", s.play->calls, s.moves,
 		      (long long)m.peak);
-	assert_int_equal(m.peak, 2 * MIB);
+	/* Where the kernel skips programs (recursion_misses) a page that was unlocked may
+	 * be counted until the next call of the process. */
+	assert_true(m.peak >= 2 * MIB && m.peak < 2 * MIB + 16 * 4096);
 	munmap(s.play, sizeof(*s.play));
 	assert_usage(&s.top, 0, 0);
 }

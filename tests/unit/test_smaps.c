@@ -39,15 +39,18 @@ static void classes(void **state)
 		"Rss:                 4 kB\nVmFlags: rd wr sh mr mw me ms lo \n"
 		"7f0004000000-7f0004001000 rw-s 00000000 00:01 9    /dev/zero (deleted)\n"
 		"Rss:                 4 kB\nVmFlags: rd wr sh loud\n"
+		"7f0004100000-7f0004101000 rw-s 00000000 00:01 0    /SYSV00000000 (deleted)\n"
+		"Rss:                 4 kB\nVmFlags: rd wr sh mr mw me ms\n"
 		"7f0005000000-7f0005001000 rw-p 00000000 00:00 0    [heap]\n"
 		"Rss:                 4 kB\nVmFlags: rd wr mr mw me ac \n";
 	static const enum smaps_class want[] = { SMAPS_ANON,  SMAPS_PRIVATE_FILE, SMAPS_SHARED_FILE,
-						 SMAPS_SHMEM, SMAPS_SHMEM,	  SMAPS_ANON };
+						 SMAPS_SHMEM, SMAPS_SHMEM,	  SMAPS_SHMEM,
+						 SMAPS_ANON };
 	_cleanup_free_ struct smaps_mapping *maps = NULL;
 
 	(void)state;
-	assert_int_equal(parse(text, &maps), 6);
-	for (int i = 0; i < 6; i++) {
+	assert_int_equal(parse(text, &maps), 7);
+	for (int i = 0; i < 7; i++) {
 		assert_int_equal(maps[i].class, want[i]);
 		assert_int_equal(maps[i].locked, i < 4);
 	}

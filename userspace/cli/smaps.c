@@ -39,7 +39,7 @@ static bool parse_head(const char *line, struct smaps_mapping *ret)
 		return false;
 	m.dev = (uint64_t)major << 32 | minor;
 	m.writable = perms[1] == 'w';
-	if (!m.inode)
+	if (!m.inode && !is_shmem(line + at)) /* a System V segment may be number 0 */
 		m.class = SMAPS_ANON;
 	else if (perms[3] != 's')
 		m.class = SMAPS_PRIVATE_FILE;
