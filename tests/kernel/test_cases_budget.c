@@ -3,9 +3,9 @@
  * What a budget admits, and what goes past it where nobody asks: T13, T13b, T14, T15,
  * T19 and T24. Pages are locked on fault: the counters need no memory behind them.
  *
- * These wait for the controller, which is not here: T16, T17 from end to end (who is
- * told, who gives back), T18 (notifications at a crossing), T24's rule for who must
- * shrink, and T12's budgets from the configuration.
+ * What needs a controller is tested with one: T12's budgets from the configuration in
+ * tests/daemon/test_kill.c and test_budgets.c, T16 and T17 in test_release.c, T18 in
+ * test_tenants.c, who gives first (T24) in tests/unit/test_decide.c.
  */
 #include <errno.h>
 #include <inttypes.h>
