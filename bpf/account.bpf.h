@@ -320,7 +320,7 @@ static __noinline bool may_have_record(struct mm_struct *mm)
 	w.ancestors = (void *)cgrp + bpf_core_field_offset(struct cgroup, ancestors);
 	id = ancestor_id(w.ancestors, 0);
 	root = bpf_map_lookup_elem(&cgroups, &id);
-	if (!root || READ_ONCE(root->records) < (s64)RECORDS_OPEN)
+	if (!root || (s64)READ_ONCE(root->records) < (s64)RECORDS_OPEN)
 		return true;
 	w.level = charged_level(cgrp);
 	bpf_loop(PINCAP_MAX_DEPTH - 1, budget_step, &w, 0);

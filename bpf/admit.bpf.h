@@ -480,6 +480,8 @@ int admit_setsockopt(struct bpf_sockopt *ctx)
 	mm = current_mm();
 	if (!mm)
 		return 1;
+	if (is_shut())
+		return answer(-EINPROGRESS);
 	if (ctx->optname == PINCAP_CHARGE) {
 		struct pincap_charge *c = val;
 
@@ -512,6 +514,8 @@ int admit_getsockopt(struct bpf_sockopt *ctx)
 	mm = current_mm();
 	if (!mm)
 		return 1;
+	if (is_shut())
+		return answer(-EINPROGRESS);
 	if (ctx->optname == PINCAP_SETTLE) {
 		u64 *stays = val;
 

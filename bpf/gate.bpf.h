@@ -32,6 +32,14 @@ static __noinline bool is_undecided(u64 cgid)
 	return g && cgid > READ_ONCE(g->decided_id) && is_alive(g, bpf_ktime_get_ns());
 }
 
+/* An older kernel side's records are being taken over: nothing may change meanwhile. */
+static __noinline bool is_shut(void)
+{
+	struct pincap_gate *g = gate_get();
+
+	return g && READ_ONCE(g->shut) && is_alive(g, bpf_ktime_get_ns());
+}
+
 static __always_inline void event_fill(struct pincap_event *e, u32 kind, u64 cgid, u64 bytes,
 				       s32 err, u64 now)
 {

@@ -20,9 +20,17 @@
 #define PINCAP_ASSERT_SIZE(type, size) _Static_assert(sizeof(type) == (size), #type)
 #endif
 
-/* Layout of every structure here. A loader that finds another number pinned
- * under bpffs replaces the kernel side instead of adopting it. */
+/*
+ * Layout of every structure here. A loader that finds another number pinned under bpffs
+ * replaces the kernel side instead of adopting it, and from PINCAP_ABI_CARRIED on takes
+ * over what it had: since then structures grow at their end alone.
+ */
+#ifndef MUTANT_OLD_ABI
 #define PINCAP_ABI 3
+#else /* for tests/kernel/test_upgrade.c: the layout before */
+#define PINCAP_ABI 2
+#endif
+#define PINCAP_ABI_CARRIED 2
 
 #define PINCAP_UNLIMITED   (~0ULL)	 /* no budget set */
 #define PINCAP_MAX_BYTES   (1ULL << 46)	 /* one request; x86-64 has 2^47 of user space */
@@ -48,7 +56,8 @@
  * EDQUOT: a budget on the way up is full. ENOMEM: the host is below its
  * reserve. EAGAIN: the kernel side has no room to remember the charge.
  * EINPROGRESS: the cgroup is so new that the controller has not decided on its
- * budget: ask again in a moment. Any other error means that nobody answered,
+ * budget, or (also of SETTLE and UNCHARGE) the kernel side is being exchanged: ask again
+ * in a moment. Any other error means that nobody answered,
  * and the caller goes on unmanaged.
  */
 #define SOL_PINCAP 0x50434150
@@ -232,9 +241,13 @@ struct pincap_cgroup {
 	__u64 would_refuse_bytes;
 	__u64 taken;   /* level 1: of the headroom, since it was published; see gate.bpf.h */
 	__u64 told_ns; /* when the last event of this entry went out */
+#ifndef MUTANT_OLD_ABI
 	__s64 records; /* address spaces that are charged here or below */
+#else
+#define records would_refuse_bytes
+#endif
 };
-PINCAP_ASSERT_SIZE(struct pincap_cgroup, 232);
+PINCAP_ASSERT_SIZE(struct pincap_cgroup, PINCAP_ABI == 2 ? 224 : 232);
 
 /* What may still be admitted before the host falls below its reserve, as the
  * controller last published it. */
@@ -260,7 +273,7 @@ struct pincap_gate {
 	__u64 decided_id;   /* budgets are decided for cgroups up to this id; ids rise */
 	__u64 observed;	    /* by admission: requests the reserve would have refused */
 	__u32 slot;	    /* in use, 0 or 1 */
-	__u32 zero;
+	__u32 shut;	    /* 1, with a heartbeat: being filled, requests are put off */
 	struct pincap_headroom headroom[2];
 };
 PINCAP_ASSERT_SIZE(struct pincap_gate, 128);
@@ -381,5 +394,23 @@ struct pincap_set_budget {
 	__u32 release;
 };
 PINCAP_ASSERT_SIZE(struct pincap_set_budget, 48);
+
+/* Map `carried`, key: address of an mm_struct. What is to be added to its record; a
+ * record that is not there yet is made. */
+struct pincap_carry {
+	__u64 birth;
+	__u64 cgroup_id;
+	__u64 locked; /* of a record that is made */
+	__u64 pinned;
+	__s64 gpu;
+	__s64 svm;
+	__u64 held;
+	__u64 in_flight;
+	__u64 small;
+	__u64 svm_head;
+	__u32 gone; /* 1: forget the record of this birth instead */
+	__u32 zero;
+};
+PINCAP_ASSERT_SIZE(struct pincap_carry, 88);
 
 #endif

@@ -8,6 +8,7 @@
 #include "gpu_calls.bpf.h"
 #include "admit.bpf.h"
 #include "iters.bpf.h"
+#include "carry.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 

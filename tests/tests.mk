@@ -141,10 +141,15 @@ $(TEST_PROGRAMS):
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIBS)
 
+# A pincap of the layout before, for test_upgrade.
+$(O)/old/pincap: $(O)/pincap FORCE
+	@$(MAKE) -s O=$(O)/old MUTANT=OLD_ABI CFLAGS='-O1 -DMUTANT_OLD_ABI' $@
+
 .PHONY: tests check-run check-vm-run demo-run demo-pressure-run bench-admission-run bench-accounting-run
-tests: all $(TEST_PROGRAMS) $(T)/libkfd-shim.so $(L)/plugin.so
+tests: all $(O)/old/pincap $(TEST_PROGRAMS) $(T)/libkfd-shim.so $(L)/plugin.so
 
 export PINCAP = $(abspath $(O))/pincap
+export PINCAP_OLD = $(abspath $(O))/old/pincap
 export PINCAPD = $(abspath $(O))/pincapd
 export BPFTOOL
 TABS := $(abspath $(T))

@@ -43,6 +43,11 @@ static int kfd = -1;
 static char dir[64], device[80], render[80];
 static pid_t driver;
 
+const char *gpu_device(void)
+{
+	return device;
+}
+
 int gpu_open(void)
 {
 	kfd = open(device, O_RDWR | O_CLOEXEC);

@@ -30,8 +30,9 @@
 int gpu_setup(void **state);
 int gpu_teardown(void **state);
 
-int gpu_open(void);	   /* the KFD; what follows goes to the last one opened */
-int gpu_open_render(void); /* a render node of its own */
+const char *gpu_device(void); /* the KFD's file */
+int gpu_open(void);	      /* the KFD; what follows goes to the last one opened */
+int gpu_open_render(void);    /* a render node of its own */
 
 /* 0 or -1 with errno. */
 int gpu_svm(const void *at, size_t pages, uint32_t op, uint32_t type);

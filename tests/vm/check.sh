@@ -23,7 +23,7 @@ if [ $# = 0 ]; then
 	case $kernel in
 	5.*) set -- minimum ;;
 	*)	# These load and unload by themselves; for the others it is done once.
-		own='kernel-cases kernel-options kernel-full kernel-gpu_full'
+		own='kernel-cases kernel-options kernel-full kernel-gpu_full kernel-upgrade'
 		shared=$(cd "$here/../kernel" && for f in test_*.c; do f=${f%.c}; echo "kernel-${f#test_}"; done |
 			grep -vxE "$(echo "$own" | tr ' ' '|')")
 		set -- load doctor $shared unload $own ;;

@@ -18,7 +18,7 @@ trap 'rm -rf "$root" "$root.libs"' EXIT
 chmod 755 "$root" # becomes /, which others must be able to pass
 
 mkdir -p "$root/bin" "$root/proc" "$root/sys" "$root/dev" "$root/etc" "$root/run" "$root/modules.d" \
-	"$root/pincap/build/tests/kernel" "$root/pincap/build/tests/daemon"
+	"$root/pincap/build/tests/kernel" "$root/pincap/build/old" "$root/pincap/build/tests/daemon"
 cp "$(command -v busybox)" "$root/bin/"
 for applet in $(busybox --list); do
 	[ "$applet" = busybox ] || ln -s busybox "$root/bin/$applet"
@@ -33,6 +33,7 @@ printf '%s\n' "$command" >"$root/command"
 
 cp "${BPFTOOL:-/usr/sbin/bpftool}" "$root/bin/"
 cp "$O/pincap" "$O/pincapd" "$O/libpincap-preload.so" "$root/pincap/build/"
+cp "$O/old/pincap" "$root/pincap/build/old/"
 ln -s ../pincap/build/pincap "$root/bin/pincap"
 cp "$O/tests/kfd-driver" "$root/pincap/build/tests/"
 for dir in kernel daemon; do
@@ -46,7 +47,7 @@ for f; do
 done
 
 {
-	echo 'export PINCAP=/pincap/build/pincap BPFTOOL=/bin/bpftool'
+	echo 'export PINCAP=/pincap/build/pincap PINCAP_OLD=/pincap/build/old/pincap BPFTOOL=/bin/bpftool'
 	echo 'export PINCAPD=/pincap/build/pincapd ACTOR=/pincap/build/tests/kernel/actor'
 	env | sed -n "s/^\(PINCAP_TEST_[A-Z_]*\)=\(.*\)/export \1='\2'/p"
 } >"$root/environment"

@@ -143,6 +143,19 @@ void kernel_closep(struct kernel **k)
 	*k = kernel_close(*k);
 }
 
+/* Of a layout that is to come. */
+static bool is_newer(struct kernel *k)
+{
+	char value[1024] = { 0 }; /* whatever its size is then */
+	struct bpf_map_info info = {};
+	uint32_t len = sizeof(info), zero = 0;
+
+	return k->config_fd >= 0 && !bpf_obj_get_info_by_fd(k->config_fd, &info, &len) &&
+	       info.value_size <= sizeof(value) &&
+	       !bpf_map_lookup_elem(k->config_fd, &zero, value) &&
+	       ((struct pincap_config *)value)->abi > PINCAP_ABI;
+}
+
 /* Load under the exclusive lock, unless somebody was faster. */
 static int load_once(struct kernel *k, bool persistent)
 {
@@ -152,12 +165,16 @@ static int load_once(struct kernel *k, bool persistent)
 		return log_ret(err, "another pincap of a different version is in use");
 	if (err)
 		return log_ret(err, "lock '" LOCK_FILE "'");
+	kernel_finish(); /* of an upgrade that was killed */
 	err = attach_to_pins(k);
+	if (err && is_newer(k)) {
+		pr_err("a newer pincap is loaded: use that one, or have it unloaded");
+		err = -ESTALE;
+	} else if (err) {
+		err = kernel_upgrade(persistent);
+	}
 	drop_fds(k);
-	if (!err)
-		return 0;
-	kernel_remove();
-	return kernel_load(persistent);
+	return err;
 }
 
 static int adopt_or_load(struct kernel *k, bool persistent)
@@ -295,7 +312,10 @@ int kernel_unload(void)
 	if (lock < 0)
 		return lock;
 	err = lock_exclusive(lock);
-	return err ? err : kernel_remove();
+	if (err)
+		return err;
+	kernel_finish();
+	return kernel_remove();
 }
 
 int kernel_get_config(struct kernel *k, struct pincap_config *ret)

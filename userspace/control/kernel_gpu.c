@@ -40,23 +40,62 @@ static void add_device(struct pincap_config *cfg, void *ctx)
 	a->is_new = true;
 }
 
-static int attach_pinned(const char *name)
+static int attach_pinned_in(const char *dir, const char *name)
 {
 	_cleanup_close_ int prog_fd = -1;
 	_cleanup_close_ int link_fd = -1;
 	char path[512];
 
-	if (kernel_has_link(name))
-		return 0;
-	snprintf(path, sizeof(path), PIN_DIR "/progs/%s", name);
+	snprintf(path, sizeof(path), "%s/progs/%s", dir, name);
 	prog_fd = bpf_obj_get(path);
 	if (prog_fd < 0)
 		return prog_fd;
 	link_fd = bpf_raw_tracepoint_open(NULL, prog_fd);
 	if (link_fd < 0)
 		return link_fd;
-	snprintf(path, sizeof(path), PIN_DIR "/links/%s", name);
+	snprintf(path, sizeof(path), "%s/links/%s", dir, name);
 	return bpf_obj_pin(link_fd, path);
+}
+
+static int attach_pinned(const char *name)
+{
+	return kernel_has_link(name) ? 0 : attach_pinned_in(PIN_DIR, name);
+}
+
+/* Of each kind that is in use: a newer one may consist of more programs. */
+static int attach_kind(const char *dir, const char *prefix)
+{
+	char path[512];
+	DIR *d;
+	const struct dirent *e;
+	int err = 0;
+
+	snprintf(path, sizeof(path), "%s/progs", dir);
+	d = opendir(path);
+	while (!err && d && (e = readdir(d)))
+		if (!strncmp(e->d_name, prefix, strlen(prefix)))
+			err = attach_pinned_in(dir, e->d_name);
+	if (d)
+		closedir(d);
+	return err;
+}
+
+int carry_gpu(const char *dir)
+{
+	static const struct {
+		const char *link, *prefix;
+	} kinds[] = {
+		{ "gpu_map_munmap", "gpu_map_" },
+		{ "gpu_drv_alloc", "gpu_drv_" },
+		{ "gpu_call_exit", "gpu_call_" },
+		{ "gpu_sys_exit", "gpu_sys_" },
+	};
+	int err = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds) && !err; i++)
+		if (kernel_has_link(kinds[i].link))
+			err = attach_kind(dir, kinds[i].prefix);
+	return err ? log_ret(err, "attach to the GPU driver") : 0;
 }
 
 static int attach_all(const char *prefix)

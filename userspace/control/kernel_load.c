@@ -5,6 +5,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -12,12 +13,12 @@
 
 #include "userspace/common/cgroup.h"
 #include "userspace/common/log.h"
+#include "userspace/control/kernel_carry.h"
 #include "userspace/control/kernel_trigger.h"
 #include "userspace/control/probe.h"
 #include "pincap.skel.h" /* names types of intf.h */
 
-#define NEW_PREFIX "pincap-new-"
-#define OLD_PREFIX "pincap-old-"
+#define SHUT_SECONDS 5 /* at the most, between two programs that answer requests */
 
 /* Programs that print: pinned for people, under the rest of their name. */
 #define SHOW_PREFIX "show_"
@@ -107,14 +108,15 @@ static struct pincap_bpf *open_and_load(struct triggers *t)
 	return NULL;
 }
 
-static int init_config(struct pincap_bpf *skel, bool persistent)
+static int init_config(struct pincap_bpf *skel, bool persistent, const struct carry *c)
 {
-	struct pincap_config cfg = {
-		.abi = PINCAP_ABI,
-		.flags = persistent ? PINCAP_CONFIG_PERSISTENT : 0,
-	};
+	struct pincap_config cfg = { 0 };
 	uint32_t zero = 0;
 
+	if (c)
+		carry_config(c, &cfg);
+	cfg.abi = PINCAP_ABI;
+	cfg.flags |= persistent ? PINCAP_CONFIG_PERSISTENT : 0;
 	snprintf(cfg.version, sizeof(cfg.version), "%s", PINCAP_VERSION);
 	return bpf_map_update_elem(bpf_map__fd(skel->maps.config), &zero, &cfg, BPF_ANY);
 }
@@ -160,12 +162,24 @@ static struct bpf_link *attach(struct bpf_program *prog, int root_fd)
 	}
 }
 
+static bool is_pinned(const char *dir, const char *kind, const char *name)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/%s/%s", dir, kind, name);
+	return access(path, F_OK) == 0;
+}
+
 static int pin_link(struct bpf_program *prog, int root_fd, const char *dir)
 {
-	struct bpf_link *link = attach(prog, root_fd);
+	struct bpf_link *link;
 	const char *name;
 	char path[256];
 	int err;
+
+	if (is_pinned(dir, "links", bpf_program__name(prog)))
+		return 0; /* taken over */
+	link = attach(prog, root_fd);
 
 	if (!link && errno && is_to_show(prog)) {
 		pr_debug("attach %s: %s, ignoring", bpf_program__name(prog), strerror(errno));
@@ -229,62 +243,84 @@ static int pin_links(struct pincap_bpf *skel, const char *dir)
 	return 0;
 }
 
-static int make_dirs(const char *dir)
+/* ---- taking over ---- */
+
+/* Requests are put off (EINPROGRESS) until the gate is opened, or for some seconds
+ * should we die. */
+static void shut_gate(struct pincap_bpf *skel, bool shut)
 {
-	/* What is in iters/ may be given to a group (kernel_share); the rest is root's. */
-	static const struct {
-		const char *name;
-		mode_t mode;
-	} subs[] = {
-		{ "", 0755 },	    { "/maps", 0700 },	{ "/links", 0700 },
-		{ "/progs", 0700 }, { "/iters", 0755 },
-	};
+	struct pincap_gate gate = { 0 };
+	struct timespec now;
+	uint32_t zero = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (shut) {
+		gate.shut = 1;
+		gate.heartbeat_ns = (uint64_t)(now.tv_sec + SHUT_SECONDS) * 1000000000ULL;
+	}
+	bpf_map_update_elem(bpf_map__fd(skel->maps.gate), &zero, &gate, BPF_ANY);
+}
+
+/* One program answers at any time: the link stays, what it runs is exchanged. */
+struct exchange {
+	struct bpf_program *prog;
+	int link_fd, old_prog_fd;
+};
+
+static int exchange(struct exchange *x, const char *dir)
+{
+	const char *name = bpf_program__name(x->prog);
+	struct bpf_link_info info = {};
+	uint32_t len = sizeof(info);
 	char path[256];
 
-	for (size_t i = 0; i < ARRAY_SIZE(subs); i++) {
-		snprintf(path, sizeof(path), "%s%s", dir, subs[i].name);
-		if (mkdir(path, subs[i].mode) || chmod(path, subs[i].mode))
-			return log_ret(-errno, "make '%s'", path);
-	}
-	return 0;
+	snprintf(path, sizeof(path), PIN_DIR "/links/%s", name);
+	x->link_fd = bpf_obj_get(path);
+	if (x->link_fd < 0)
+		return 0; /* it had none: attached like the others */
+	if (bpf_obj_get_info_by_fd(x->link_fd, &info, &len))
+		return -errno;
+	x->old_prog_fd = bpf_prog_get_fd_by_id(info.prog_id);
+	if (x->old_prog_fd < 0 || bpf_link_update(x->link_fd, bpf_program__fd(x->prog), NULL))
+		return log_ret(-errno, "exchange the program of '%s'", path);
+	snprintf(path, sizeof(path), "%s/links/%s", dir, name);
+	return bpf_obj_pin(x->link_fd, path) ? log_ret(-errno, "pin '%s'", path) : 0;
 }
 
-static void remove_tree(const char *dir)
+/* `back`: what was there before answers again. */
+static void exchange_done(struct exchange *x, bool back)
 {
-	DIR *d = opendir(dir);
-	struct dirent *e;
-	char path[512];
-
-	while (d && (e = readdir(d))) {
-		if (streq(e->d_name, ".") || streq(e->d_name, ".."))
-			continue;
-		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
-		if (unlink(path))
-			remove_tree(path);
-	}
-	if (d)
-		closedir(d);
-	rmdir(dir);
+	if (back && x->link_fd >= 0 && x->old_prog_fd >= 0)
+		bpf_link_update(x->link_fd, x->old_prog_fd, NULL);
+	closep(&x->link_fd);
+	closep(&x->old_prog_fd);
 }
 
-static void remove_leftovers(void)
+static int take_over(struct pincap_bpf *skel, const char *dir, struct carry *c)
 {
-	DIR *d = opendir(BPFFS);
-	struct dirent *e;
-	char path[512];
+	struct exchange set = { skel->progs.admit_setsockopt, -1, -1 };
+	struct exchange get = { skel->progs.admit_getsockopt, -1, -1 };
+	int err;
 
-	while (d && (e = readdir(d))) {
-		if (strncmp(e->d_name, NEW_PREFIX, strlen(NEW_PREFIX)) &&
-		    strncmp(e->d_name, OLD_PREFIX, strlen(OLD_PREFIX)))
-			continue;
-		snprintf(path, sizeof(path), BPFFS "/%s", e->d_name);
-		remove_tree(path);
+	err = pin_link(skel->progs.carry, -1, dir);
+	if (err)
+		return err;
+	shut_gate(skel, true);
+	err = exchange(&set, dir);
+	if (!err)
+		err = exchange(&get, dir);
+	if (!err) {
+		err = carry_all(c, dir);
+		if (err)
+			log_ret(err, "take over what the older kernel side had");
 	}
-	if (d)
-		closedir(d);
+	exchange_done(&set, err != 0);
+	exchange_done(&get, err != 0);
+	shut_gate(skel, false);
+	return err;
 }
 
-static int load_with(struct triggers *t, bool persistent)
+static int load_with(struct triggers *t, bool persistent, struct carry *c)
 {
 	struct pincap_bpf *skel = open_and_load(t);
 	char dir[128];
@@ -295,22 +331,30 @@ static int load_with(struct triggers *t, bool persistent)
 
 	/* A kill anywhere before the rename leaves a directory that nobody adopts. */
 	snprintf(dir, sizeof(dir), BPFFS "/" NEW_PREFIX "%d", (int)getpid());
-	err = make_dirs(dir);
+	err = pins_make(dir);
 	if (!err)
-		err = init_config(skel, persistent);
+		err = init_config(skel, persistent, c);
 	if (!err)
 		err = pin_maps_and_progs(skel, dir);
+	if (!err && c)
+		err = take_over(skel, dir, c);
 	if (!err)
 		err = pin_links(skel, dir);
-	if (!err && rename(dir, PIN_DIR))
+	if (!err && c)
+		err = carry_gpu(dir);
+	if (!err && c)
+		err = carry_rest(c, dir);
+	if (!err && c)
+		err = pins_put_in_place(dir);
+	else if (!err && rename(dir, PIN_DIR))
 		err = log_ret(-errno, "rename '%s' to '" PIN_DIR "'", dir);
 	if (err)
-		remove_tree(dir);
+		pins_remove(dir);
 	pincap_bpf__destroy(skel);
 	return err;
 }
 
-int kernel_load(bool persistent)
+static int load_carrying(bool persistent, struct carry *c)
 {
 	struct triggers asked, t;
 	int err = mount_bpffs();
@@ -319,43 +363,46 @@ int kernel_load(bool persistent)
 		err = trigger_asked(&asked);
 	if (err)
 		return err;
-	remove_leftovers();
+	pins_remove_leftovers();
 	t = asked;
-	err = load_with(&t, persistent);
+	err = load_with(&t, persistent, c);
 	if (!err || t.memory != TRIGGER_FEXIT || asked.memory || asked.gpu ||
 	    !probe_is_new_enough())
 		return err;
 	/* What could be tried beforehand went well, and yet. */
 	pr_warn("trying again without fexit");
 	t = (struct triggers){ TRIGGER_MMAP_LOCK, GPU_TRIGGER_TRACEPOINT };
-	return load_with(&t, persistent);
+	return load_with(&t, persistent, c);
 }
 
-/* The kernel lets go of an unlinked link some time later: end admission now, so
- * that after a load no two programs charge. */
-static void detach(const char *dir, const char *name)
+int kernel_load(bool persistent)
 {
-	_cleanup_close_ int fd = -1;
-	char path[256];
-
-	snprintf(path, sizeof(path), "%s/links/%s", dir, name);
-	fd = bpf_obj_get(path);
-	if (fd >= 0)
-		bpf_link_detach(fd);
+	return load_carrying(persistent, NULL);
 }
 
-int kernel_remove(void)
+/* NULL where there is nothing to take over, or nothing that can be read. */
+static struct carry *open_older(void)
 {
-	char dir[128];
+	struct carry *c = NULL;
+	int err = access(PIN_DIR, F_OK) ? -ENOENT : carry_open(&c, PIN_DIR);
+
+	if (err && err != -ENOENT)
+		pr_warn("the kernel side that is loaded is too old, or broken: its budgets and "
+			"holds are lost");
+	return c;
+}
+
+int kernel_upgrade(bool persistent)
+{
+	struct carry *c = open_older();
 	int err;
 
-	snprintf(dir, sizeof(dir), BPFFS "/" OLD_PREFIX "%d", (int)getpid());
-	err = rename(PIN_DIR, dir) ? -errno : 0;
-	if (!err) {
-		detach(dir, "admit_setsockopt");
-		detach(dir, "admit_getsockopt");
+	if (!c) {
+		kernel_remove();
+		return kernel_load(persistent);
 	}
-	remove_leftovers();
+	err = load_carrying(persistent, c);
+	carry_close(c);
 	return err;
 }
 

@@ -10,6 +10,7 @@
 
 #define BPFFS	    "/sys/fs/bpf"
 #define PIN_DIR	    BPFFS "/pincap"
+#define NEW_PREFIX  "pincap-new-" /* below bpffs: being made; then a pid */
 #define RUN_DIR	    "/run/pincap"
 #define LOCK_FILE   RUN_DIR "/lock"	   /* shared: in use; exclusive: load, unload */
 #define CONFIG_LOCK RUN_DIR "/config.lock" /* exclusive: write `config`, sweep */
@@ -33,6 +34,24 @@ int kernel_get_pinned(const char *name);
 /* Load, attach and pin everything as PIN_DIR, or nothing. Under the exclusive
  * lock. Logs the reason of a failure. */
 int kernel_load(bool persistent);
+
+/* The same in the place of an older one, from which it takes over what it can. Requests are
+ * put off for a moment; counting never stops. */
+int kernel_upgrade(bool persistent);
+
+/* The directories of a kernel side, or what is there of it, made or removed. */
+int pins_make(const char *dir);
+void pins_remove(const char *dir);
+void pins_remove_leftovers(void); /* of loaders and unloaders that were killed */
+
+/* From an upgrade's directory to PIN_DIR, whatever is there. */
+int pins_put_in_place(const char *dir);
+
+/* Go on where an upgrade was killed when the new side was complete. -ENOENT: none was. */
+int kernel_finish(void);
+
+/* Attach to the GPU what the side in PIN_DIR has attached to it. */
+int carry_gpu(const char *dir);
 
 /* Remove PIN_DIR and what killed loaders and unloaders left. Under the exclusive
  * lock. -ENOENT: there was no PIN_DIR. */

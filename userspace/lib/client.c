@@ -116,11 +116,11 @@ static void sleep_ns(long ns)
 	cancel_restore(cancel);
 }
 
-/* A controller that never decides must not hold the workload: then the last
- * answer stands, which counts as none. */
-static int ask_until_decided(struct pincap_charge *charge)
+/* Put off: the budget is being decided, or the kernel side upgraded. Who never gets to
+ * it must not hold the workload: then the last answer stands, which counts as none. */
+static int ask_until_answered(bool set, int option, void *value, socklen_t size)
 {
-	int rc = ask(true, PINCAP_CHARGE, charge, sizeof(*charge));
+	int rc = ask(set, option, value, size);
 	uint64_t end;
 	long ns = WAIT_FIRST_NS;
 
@@ -130,7 +130,7 @@ static int ask_until_decided(struct pincap_charge *charge)
 	while (rc == -EINPROGRESS && now_ns() + (uint64_t)ns <= end) {
 		sleep_ns(ns);
 		ns = 2 * ns < WAIT_NEXT_NS ? 2 * ns : WAIT_NEXT_NS;
-		rc = ask(true, PINCAP_CHARGE, charge, sizeof(*charge));
+		rc = ask(set, option, value, size);
 	}
 	return rc;
 }
@@ -147,7 +147,7 @@ int client_charge(uint64_t bytes, int kind)
 		return -EINVAL;
 	if (must_not_ask(bytes, kind))
 		return CLIENT_STOPPED;
-	rc = ask_until_decided(&charge);
+	rc = ask_until_answered(true, PINCAP_CHARGE, &charge, sizeof(charge));
 	errno = saved;
 	return verdict(rc);
 }
@@ -156,7 +156,7 @@ int64_t client_settle(void)
 {
 	int saved = errno;
 	__u64 held = 0;
-	int rc = ask(false, PINCAP_SETTLE, &held, sizeof(held));
+	int rc = ask_until_answered(false, PINCAP_SETTLE, &held, sizeof(held));
 
 	errno = saved;
 	return rc || held > INT64_MAX ? -ENOPROTOOPT : (int64_t)held;
@@ -170,7 +170,7 @@ int client_uncharge(uint64_t bytes)
 
 	if (bytes == 0 || bytes > PINCAP_MAX_BYTES)
 		return -EINVAL;
-	rc = ask(true, PINCAP_UNCHARGE, &value, sizeof(value));
+	rc = ask_until_answered(true, PINCAP_UNCHARGE, &value, sizeof(value));
 	errno = saved;
 	return rc == 0 ? 0 : PINCAP_UNMANAGED;
 }
