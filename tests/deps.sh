@@ -8,7 +8,7 @@ set -eu
 build='gcc g++ libc6-dev make git pkg-config clang llvm bpftool libbpf-dev libelf-dev zlib1g-dev
 	libcgroup-dev libcyaml-dev libyaml-dev libjansson-dev libsystemd-dev'
 hip='libamdhip64-dev libdrm-dev'
-tests='systemd-container libcmocka-dev liburing-dev bats python3 binutils util-linux mount procps libclang-rt-14-dev'
+tests='systemd-container dbus-user-session libpam-systemd libcmocka-dev liburing-dev bats python3 binutils util-linux mount procps libclang-rt-14-dev'
 vm='qemu-system-x86 busybox-static cpio kmod xz-utils zstd lz4 debian-archive-keyring'
 lint='clang-format clang-tidy cppcheck'
 

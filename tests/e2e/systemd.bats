@@ -65,6 +65,14 @@ event() { journalctl -o json MESSAGE_ID=b3f1c5c2f0f34e0d8f4a8e0c6d6a7b15 | grep 
 for _ in $(seq 50); do [ -n "$(event PINCAP_CGROUP)" ] && break; sleep 0.1; done
 systemctl stop job-5
 echo "event: $(event PINCAP_EVENT) $(event PINCAP_CGROUP) $(event PINCAP_LIMIT_BYTES)"
+# A user whose cgroup is root's: his own systemd gives him a scope to divide.
+loginctl enable-linger nobody; systemctl start user@65534; echo "user manager: $?"
+systemd-run --quiet --wait --uid=65534 --gid=65534 -p LimitMEMLOCK=infinity \
+	-p StandardOutput=file:/user.out -p StandardError=file:/user.err \
+	-E XDG_RUNTIME_DIR=/run/user/65534 /usr/local/bin/pincap run --limit 8M -- \
+	/usr/local/bin/locker /weights 1 1
+echo "user run: $(tail -n 1 /user.out); $(grep -o 'budget 8.0 MiB' /user.err)"
+grep refused /user.err | sed 's/^/user: /'
 cat "/proc/$(show MainPID)/status" | sed -n 's/^CapBnd:\t0*/bounding: /p'
 systemd-analyze --no-pager security pincapd | sed -n 's/^.*Overall exposure level for pincapd.service: \([0-9.]*\).*/exposure: \1/p'
 systemctl stop pincapd; echo "stop: $? $(show ActiveState) $(show Result)"
@@ -95,6 +103,9 @@ PROBE
 	said 'killed: 2 restarts, active'
 	said 'job after the restarts: 3 of 4 pinned, 1 pageable; passes verified 1 of 1'
 	said 'event: "PINCAP_EVENT":"over "PINCAP_CGROUP":"/system.slice/job-5.service "PINCAP_LIMIT_BYTES":"12582912'
+	said 'user manager: 0'
+	said 'user run: 2 of 4 pinned, 2 pageable; passes verified 1 of 1; budget 8.0 MiB'
+	said 'user: pincap: refused 2 requests .*budget of /user.slice/user-65534.slice/user@65534.service/app.slice/pincap-run-.*.scope/pincap-.* full.*'
 	said 'bounding: [0-9a-f]+'
 	said 'exposure: [0-3]\.[0-9]'
 	said 'stop: 0 inactive success'
