@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <bpf/bpf.h>
@@ -105,6 +106,7 @@ static void everything_goes_on(void **state)
 	struct pincap_cgroup m;
 	struct cg parent, cg;
 	struct stage s;
+	struct stat st;
 	pid_t pid;
 
 	(void)state;
@@ -113,6 +115,7 @@ static void everything_goes_on(void **state)
 	cg_make(&cg, &parent, "in");
 	set_by(true, &cg, "limit=64M high=48M min=1M");
 	set_by(true, &parent, "limit=80M");
+	assert_int_equal(run(true, "load --group nogroup"), 0);
 	stage_make(&s);
 	pid = cg_fork(&cg);
 	if (!pid)
@@ -135,6 +138,9 @@ static void everything_goes_on(void **state)
 	assert_int_equal(m.current, 31 * MIB);
 	assert_int_equal(map_count("buffers"), 1);
 	assert_int_equal(map_count("ranges"), 1);
+	assert_int_equal(stat("/sys/fs/bpf/pincap/iters/processes", &st), 0);
+	assert_int_equal(st.st_gid, 65534);
+	assert_int_equal(st.st_mode & 0777, 0440);
 	stage_go(&s);
 	assert_int_equal(stage_hear(&s), 2);
 	map_wait(&cg, 5 * MIB, 0);

@@ -292,6 +292,16 @@ static void drop_records(struct carry *c, int notes)
 	}
 }
 
+uint32_t carry_files(const struct carry *c)
+{
+	uint64_t key, next;
+	uint32_t n = 0;
+
+	for (int err = bpf_map_get_next_key(c->fds[FILES], NULL, &key); !err; key = next, n++)
+		err = bpf_map_get_next_key(c->fds[FILES], &key, &next);
+	return n;
+}
+
 int carry_rest(struct carry *c, const char *new_dir)
 {
 	_cleanup_close_ int notes = open_map(new_dir, "carried");

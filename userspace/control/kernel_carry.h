@@ -24,6 +24,9 @@ int carry_all(struct carry *c, const char *new_dir);
 /* Once more, when the new side counts: what ended or began in between. */
 int carry_rest(struct carry *c, const char *new_dir);
 
+/* Render nodes that it knew. */
+uint32_t carry_files(const struct carry *c);
+
 struct carry *carry_close(struct carry *c);
 
 #endif

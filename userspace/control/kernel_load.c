@@ -226,7 +226,13 @@ static int pin_maps_and_progs(struct pincap_bpf *skel, const char *dir)
 	return 0;
 }
 
-static int pin_links(struct pincap_bpf *skel, const char *dir)
+static bool is_admission(const struct bpf_program *prog)
+{
+	return bpf_program__type(prog) == BPF_PROG_TYPE_CGROUP_SOCKOPT;
+}
+
+/* Of all triggers, or of the programs that answer requests. */
+static int pin_links(struct pincap_bpf *skel, const char *dir, bool admission)
 {
 	_cleanup_close_ int root_fd = cgroup_open("/");
 	struct bpf_program *prog;
@@ -236,6 +242,8 @@ static int pin_links(struct pincap_bpf *skel, const char *dir)
 		return log_ret(root_fd, "open the root of cgroup v2 (is it mounted?)");
 	bpf_object__for_each_program(prog, skel->obj)
 	{
+		if (is_admission(prog) != admission)
+			continue;
 		err = pin_link(prog, root_fd, dir);
 		if (err)
 			return err;
@@ -296,28 +304,42 @@ static void exchange_done(struct exchange *x, bool back)
 	closep(&x->old_prog_fd);
 }
 
+/* While nobody changes what either side holds. */
+static int carry_everything(struct pincap_bpf *skel, const char *dir, struct carry *c)
+{
+	int err = carry_all(c, dir);
+
+	if (!err)
+		skel->bss->files_known = carry_files(c);
+	if (!err)
+		err = carry_gpu(dir);
+	if (!err)
+		err = carry_rest(c, dir);
+	return err ? log_ret(err, "take over what the older kernel side had") : 0;
+}
+
+/* Counts already. What fails or is killed before the directory is complete leaves the
+ * older side, of which nothing was taken away. */
 static int take_over(struct pincap_bpf *skel, const char *dir, struct carry *c)
 {
 	struct exchange set = { skel->progs.admit_setsockopt, -1, -1 };
 	struct exchange get = { skel->progs.admit_getsockopt, -1, -1 };
 	int err;
 
-	err = pin_link(skel->progs.carry, -1, dir);
-	if (err)
-		return err;
 	shut_gate(skel, true);
 	err = exchange(&set, dir);
 	if (!err)
 		err = exchange(&get, dir);
-	if (!err) {
-		err = carry_all(c, dir);
-		if (err)
-			log_ret(err, "take over what the older kernel side had");
-	}
+	if (!err) /* where the older side had lost them */
+		err = pin_links(skel, dir, true);
+	if (!err)
+		err = carry_everything(skel, dir, c);
+	if (!err)
+		err = pins_complete(dir);
 	exchange_done(&set, err != 0);
 	exchange_done(&get, err != 0);
 	shut_gate(skel, false);
-	return err;
+	return err ? err : kernel_finish();
 }
 
 static int load_with(struct triggers *t, bool persistent, struct carry *c)
@@ -336,17 +358,13 @@ static int load_with(struct triggers *t, bool persistent, struct carry *c)
 		err = init_config(skel, persistent, c);
 	if (!err)
 		err = pin_maps_and_progs(skel, dir);
+	if (!err)
+		err = pin_links(skel, dir, false);
 	if (!err && c)
 		err = take_over(skel, dir, c);
-	if (!err)
-		err = pin_links(skel, dir);
-	if (!err && c)
-		err = carry_gpu(dir);
-	if (!err && c)
-		err = carry_rest(c, dir);
-	if (!err && c)
-		err = pins_put_in_place(dir);
-	else if (!err && rename(dir, PIN_DIR))
+	else if (!err)
+		err = pin_links(skel, dir, true);
+	if (!err && !c && rename(dir, PIN_DIR))
 		err = log_ret(-errno, "rename '%s' to '" PIN_DIR "'", dir);
 	if (err)
 		pins_remove(dir);

@@ -44,8 +44,9 @@ int pins_make(const char *dir);
 void pins_remove(const char *dir);
 void pins_remove_leftovers(void); /* of loaders and unloaders that were killed */
 
-/* From an upgrade's directory to PIN_DIR, whatever is there. */
-int pins_put_in_place(const char *dir);
+/* An upgrade has taken over all: from here on whoever comes goes on with the new side
+ * (kernel_finish), should we die. */
+int pins_complete(const char *dir);
 
 /* Go on where an upgrade was killed when the new side was complete. -ENOENT: none was. */
 int kernel_finish(void);
