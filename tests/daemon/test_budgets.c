@@ -118,8 +118,8 @@ static void fresh_cgroups(void **state)
 				rc = ask_charge(fd, 4 * MIB + 4096, PINCAP_DRIVER);
 			} while (rc == -EINPROGRESS);
 			CHILD_EQUAL(rc, -EDQUOT);
-			CHILD_EQUAL(ask_charge(fd, 4 * MIB, PINCAP_DRIVER), 0);
-			CHILD_EQUAL(ask_charge(fd, 4096, PINCAP_DRIVER), -EDQUOT);
+			CHILD_EQUAL(ask_decided(fd, 4 * MIB, PINCAP_DRIVER), 0);
+			CHILD_EQUAL(ask_decided(fd, 4096, PINCAP_DRIVER), -EDQUOT);
 			CHILD_EQUAL(ask_settle(fd), 4 * MIB);
 			_exit(0);
 		}
@@ -133,7 +133,7 @@ static void fresh_cgroups(void **state)
 static void admitted_without(void *unused)
 {
 	(void)unused;
-	CHILD_EQUAL(ask_charge(socket(AF_UNIX, SOCK_DGRAM, 0), 64 * MIB, PINCAP_DRIVER), 0);
+	CHILD_EQUAL(ask_decided(socket(AF_UNIX, SOCK_DGRAM, 0), 64 * MIB, PINCAP_DRIVER), 0);
 }
 
 static void reload(void **state)

@@ -348,8 +348,8 @@ static void protected(void **state)
 		pid_t pid = cg_fork(cg);
 
 		if (!pid)
-			_exit(ask_charge(socket(AF_UNIX, SOCK_DGRAM, 0), 65 * MIB, PINCAP_DRIVER) !=
-			      -ENOMEM);
+			_exit(ask_decided(socket(AF_UNIX, SOCK_DGRAM, 0), 65 * MIB,
+					  PINCAP_DRIVER) != -ENOMEM);
 		assert_int_equal(reap(pid), 0);
 	}
 	assert_true(pincapd_says("refused [12] requests? in '/': the host is at its reserve; "

@@ -59,12 +59,12 @@ static int64_t load_once(const struct cg *cg)
 		int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
 
 		for (long long at = 0; at < BUDGET; at += PIECE) {
-			CHILD_EQUAL(ask_charge(fd, PIECE, PINCAP_LOCK), 0);
+			CHILD_EQUAL(ask_decided(fd, PIECE, PINCAP_LOCK), 0);
 			CHILD_EQUAL(mlock(p + at, PIECE), 0);
 			ask_settle(fd);
 		}
 		/* what a key store may have besides, and not a page more */
-		CHILD_EQUAL(ask_charge(fd, 128 * KIB, PINCAP_LOCK), -EDQUOT);
+		CHILD_EQUAL(ask_decided(fd, 128 * KIB, PINCAP_LOCK), -EDQUOT);
 		_exit(0);
 	}
 	assert_int_equal(reap(pid), 0);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "bpf/intf.h"
 
@@ -27,6 +28,21 @@ static inline int ask_charge(int fd, uint64_t bytes, uint32_t kind)
 	struct pincap_charge c = { .bytes = bytes, .kind = kind };
 
 	return ask_raw(fd, PINCAP_CHARGE, &c, sizeof(c));
+}
+
+/* As the library asks where a daemon lives: again, while the budget of a new cgroup is not
+ * decided on. */
+static inline int ask_decided(int fd, uint64_t bytes, uint32_t kind)
+{
+	int err;
+
+	for (int i = 0; i < 50000; i++) {
+		err = ask_charge(fd, bytes, kind);
+		if (err != -EINPROGRESS)
+			break;
+		usleep(100);
+	}
+	return err;
 }
 
 static inline int ask_uncharge(int fd, uint64_t bytes)

@@ -3,7 +3,8 @@
  * The gpu class against a model: random SVM requests, mappings changed under them,
  * and buffers, as real ioctls on the emulated driver; after each operation the
  * cgroup's figure is the model's, to the byte. Then memory that goes without munmap.
- * PINCAP_TEST_SEED repeats a run.
+ * PINCAP_TEST_SEED repeats a run of
+ * PINCAP_TEST_RANGES (20000) operations.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,7 +24,7 @@
 
 #define PAGES	256UL
 #define BUFFERS 32
-#define ROUNDS	20000
+#define ROUNDS	((unsigned int)harness_number("PINCAP_TEST_RANGES", 20000))
 #define RW	(PROT_READ | PROT_WRITE)
 #define ANON	(MAP_PRIVATE | MAP_ANONYMOUS)
 
@@ -193,7 +194,7 @@ static void play(const struct cg *cg)
 	m.arena = mmap(NULL, PAGES * PAGE, RW, ANON, -1, 0);
 	m.elsewhere = mmap(NULL, PAGES * PAGE, RW, ANON, -1, 0);
 	CHILD_EQUAL(m.arena != MAP_FAILED && m.elsewhere != MAP_FAILED, 1);
-	for (unsigned int i = 0; i < ROUNDS; i++) {
+	for (unsigned int i = 0, n = ROUNDS; i < n; i++) {
 		operate();
 		check(cg, "at random", i);
 	}
@@ -206,7 +207,7 @@ static void random_ranges(void **state)
 
 	(void)state;
 	m.random = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL);
-	print_message("# PINCAP_TEST_SEED=%" PRIu64 ", %d operations\n", m.random, ROUNDS);
+	print_message("# PINCAP_TEST_SEED=%" PRIu64 ", %u operations\n", m.random, ROUNDS);
 	cg_make(&cg, NULL, "ranges");
 	child_run(&cg, play, &cg);
 	map_wait(&cg, 0, 0); /* it left with all it had */
