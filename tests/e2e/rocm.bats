@@ -97,7 +97,8 @@ copy_pageable() {
 	word "copy $((256 * MIB))" 'ok copy *'
 	rose 0
 	echo "# $release ${svm:+svm}: base $((was / 1024)) KiB, peak $((stat_peak_gpu / 1024)) KiB" >&3
-	[ "$stat_peak_gpu" = "$driver_peak" ] && [ "$map_peak_gpu" = "$driver_peak" ]
+	[ "$stat_peak_gpu" = "$driver_peak" ]
+	[ "$map_peak_gpu" = "$driver_peak" ]
 	[ "$driver_peak" -ge $((was + 16 * MIB)) ]
 }
 
